@@ -1,0 +1,109 @@
+//! The group's configuration: the same on every rank, hashed and compared when the group forms. What is a rank's own (its index, port
+//! or device) is local evidence and has no place here.
+
+use crate::digest::Digest;
+use crate::ids::TokenId;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// Everything that every rank of a group must have in common before its first round.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct GroupConfiguration {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Slots of the table, that is, requests in the group at once.
+    pub slots: u32,
+    /// KV pages of the pool.
+    pub pages: u32,
+    /// Positions that one page holds.
+    pub page_size: u32,
+    /// Forwards that may be in flight: 1 in the normal loop, 2 under overlap (launch-ahead 1).
+    pub flights: u32,
+    /// Longest brief, in 64-bit words.
+    pub brief_words: u32,
+    /// Ticks after which a handshake or a transfer has failed.
+    pub deadline_ticks: u32,
+    /// Tokens that end an output, unless the request ignores them.
+    pub stop_tokens: Vec<TokenId>,
+}
+
+/// Most forwards that may be in flight; the vote has an element pair for each.
+pub const MAX_FLIGHTS: usize = 2;
+
+/// A configuration that no group can run with, and what to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConfigurationError {
+    /// `ranks`, `slots`, `pages` or `page_size` is zero.
+    Zero(&'static str),
+    /// `flights` is neither 1 nor 2.
+    Flights(u32),
+    /// `brief_words` is too small for the verdicts of two full plans and one arrival.
+    BriefTooShort {
+        /// What is configured.
+        words: u32,
+        /// What is needed.
+        needed: u32,
+    },
+}
+
+impl core::fmt::Display for ConfigurationError {
+    fn fmt(&self, formatter: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Zero(field) => write!(formatter, "`{field}` is 0; set it to at least 1"),
+            Self::Flights(flights) => {
+                write!(formatter, "`flights` is {flights}; use 1 (normal loop) or 2 (overlap)")
+            }
+            Self::BriefTooShort { words, needed } => {
+                write!(formatter, "`brief_words` is {words}; this group needs at least {needed}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConfigurationError {}
+
+impl GroupConfiguration {
+    /// Shortest brief that always has room for the verdicts of two full plans, one arrival and one abort, in words.
+    #[must_use]
+    pub fn least_brief_words(slots: u32) -> u32 {
+        16 + 2 * (slots + 1)
+    }
+
+    /// Checks what no group can run with.
+    ///
+    /// # Errors
+    /// Names the first offending field and what it should be.
+    pub fn validate(&self) -> Result<(), ConfigurationError> {
+        let sizes =
+            [("ranks", self.ranks), ("slots", self.slots), ("pages", self.pages), ("page_size", self.page_size)];
+        if let Some((field, _)) = sizes.into_iter().find(|(_, value)| *value == 0) {
+            return Err(ConfigurationError::Zero(field));
+        }
+        if !(1..=2).contains(&self.flights) {
+            return Err(ConfigurationError::Flights(self.flights));
+        }
+        let needed = Self::least_brief_words(self.slots);
+        if self.brief_words < needed {
+            return Err(ConfigurationError::BriefTooShort { words: self.brief_words, needed });
+        }
+        Ok(())
+    }
+
+    /// Pages that `positions` KV positions take.
+    #[must_use]
+    pub fn pages_for(&self, positions: u32) -> usize {
+        positions.div_ceil(self.page_size) as usize
+    }
+
+    /// Most positions that one request can ever have.
+    #[must_use]
+    pub fn capacity(&self) -> u32 {
+        self.pages.saturating_mul(self.page_size)
+    }
+
+    /// Hash that the ranks compare when the group forms.
+    #[must_use]
+    pub fn hash(&self) -> u64 {
+        Digest::of(self)
+    }
+}

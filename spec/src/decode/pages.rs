@@ -1,0 +1,171 @@
+//! Pages of the decode group: release, growth with its victims, resume and admission. The account is agreed, so every rank takes and
+//! frees the same ids.
+
+use crate::decode::action::Action;
+use crate::decode::decide::Deciding;
+use crate::decode::phase::{Phase, Tenant};
+use crate::decode::rules::Rules;
+use crate::ids::SlotIndex;
+use crate::poll::KvPoll;
+use crate::role::Why;
+
+/// What one pass of growth found.
+struct Growth {
+    /// Pages that requests lack after the pass.
+    lacking: usize,
+}
+
+impl<R: Rules> Deciding<'_, R> {
+    /// Frees what nothing can touch any more.
+    pub(crate) fn release(&mut self) {
+        for slot in self.state.by_age(Tenant::gives_up_pages) {
+            if !R::releasable(self.flying(slot), self.outcome.drained(slot)) {
+                continue;
+            }
+            let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut() else { continue };
+            self.state.pool.give(&mut tenant.pages);
+            if tenant.ended() {
+                let leg = self.leg(slot);
+                self.actions.push(Action::Release { leg });
+                self.state.slots[slot.index()].occupant = None;
+                self.reasons.push(Why::Released);
+            } else {
+                tenant.phase = Phase::Retracted;
+                self.state.slots[slot.index()].attempt.0 += 1;
+                self.reasons.push(Why::RetractionReleased);
+                self.handshake(slot);
+            }
+        }
+    }
+
+    /// Each running request takes the page of its next launch, oldest first, also in rounds that cannot launch. If pages lack, those
+    /// that are being given up count as promised; beyond that the youngest gives its pages up.
+    pub(crate) fn grow(&mut self) {
+        loop {
+            let Growth { lacking } = self.grow_once();
+            self.pressure.growth_lacks = lacking > 0;
+            if lacking == 0 {
+                return;
+            }
+            if R::counts_promised() && self.promised() >= lacking {
+                return self.reasons.push(Why::GrowthWaitsForPromised);
+            }
+            if !self.retract_one() {
+                return self.reasons.push(Why::GrowthWaitsAlone);
+            }
+            if !R::counts_promised() && self.promised() >= lacking {
+                return;
+            }
+        }
+    }
+
+    fn grow_once(&mut self) -> Growth {
+        let mut lacking = 0;
+        for slot in self.state.by_age(Tenant::runs) {
+            let flying = self.flying(slot);
+            let Some(tenant) = self.state.occupant(slot) else { continue };
+            if !R::wants_launch(tenant, flying) {
+                continue;
+            }
+            let needed = self.configuration.pages_for(tenant.next_position(flying) + 1);
+            let missing = needed.saturating_sub(tenant.pages.len());
+            if missing > 0 && (lacking > 0 || !self.take(slot, missing)) {
+                lacking += missing;
+            } else if missing > 0 {
+                self.reasons.push(Why::Grew);
+            }
+        }
+        Growth { lacking }
+    }
+
+    /// Free pages, and those that are being given up.
+    fn promised(&self) -> usize {
+        let giving = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        let promised: usize =
+            giving.filter(|tenant| tenant.gives_up_pages()).map(|tenant| tenant.pages.len()).sum();
+        promised + self.state.pool.len()
+    }
+
+    /// Chooses a victim. The only running request waits instead: its own pages would not help it.
+    fn retract_one(&mut self) -> bool {
+        let running = self.state.by_age(Tenant::runs);
+        if running.len() <= usize::from(!R::retracts_alone()) {
+            return false;
+        }
+        let candidates: alloc::vec::Vec<(SlotIndex, &Tenant)> = running
+            .iter()
+            .filter_map(|slot| self.state.occupant(*slot).map(|tenant| (*slot, tenant)))
+            .collect();
+        let Some(victim) = R::victim(&candidates) else { return false };
+        if let Some(tenant) = self.tenant(victim) {
+            tenant.phase = Phase::Retracting;
+        }
+        self.reasons.push(Why::Retracted);
+        true
+    }
+
+    fn take(&mut self, slot: SlotIndex, count: usize) -> bool {
+        let Some(mut pages) = self.state.pool.take(count) else { return false };
+        if let Some(tenant) = self.tenant(slot) {
+            tenant.pages.append(&mut pages);
+        }
+        true
+    }
+
+    /// Takes the pages of a starting transfer and publishes them.
+    fn start(&mut self, slot: SlotIndex) -> bool {
+        let Some(tenant) = self.state.occupant(slot) else { return false };
+        let needed = self.configuration.pages_for(R::positions_to_start(tenant));
+        let filled = self.configuration.pages_for(tenant.request.prompt_tokens + tenant.generated);
+        if !self.take(slot, needed) {
+            return false;
+        }
+        let leg = self.leg(slot);
+        if let Some(tenant) = self.tenant(slot) {
+            tenant.phase = Phase::Transferring;
+            let pages = tenant.pages.iter().take(filled).copied().collect();
+            self.actions.push(Action::Publish { leg, pages });
+        }
+        true
+    }
+
+    /// Retracted requests whose handshake is done on every rank take pages again, oldest first; the first misfit stops.
+    pub(crate) fn resume(&mut self) {
+        let retracted = self.state.by_age(|tenant| tenant.phase == Phase::Retracted);
+        for slot in retracted {
+            self.pressure.retracted_waits = true;
+            if !R::may_resume(self.pressure) || self.fresh_poll(slot) != Some(KvPoll::WaitingForInput) {
+                continue;
+            }
+            if !self.start(slot) {
+                self.reasons.push(Why::ResumeLacksPages);
+                break;
+            }
+            self.reasons.push(Why::Resumed);
+        }
+        let waiting = self.state.by_age(|tenant| tenant.phase == Phase::Retracted);
+        self.pressure.retracted_waits = !waiting.is_empty();
+    }
+
+    /// Requests whose handshake is done take pages, oldest first; the first misfit stops.
+    pub(crate) fn admit(&mut self) {
+        let ready = self.state.by_age(|tenant| tenant.phase == Phase::Handshaken);
+        if ready.is_empty() {
+            return;
+        }
+        if !R::may_admit(self.pressure) {
+            let grows = self.pressure.growth_lacks;
+            return self.reasons.push(if grows {
+                Why::AdmissionYieldsToGrowth
+            } else {
+                Why::AdmissionYieldsToResume
+            });
+        }
+        for slot in ready {
+            if !self.start(slot) {
+                return self.reasons.push(Why::AdmissionLacksPages);
+            }
+            self.reasons.push(Why::Admitted);
+        }
+    }
+}

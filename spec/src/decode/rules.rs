@@ -1,0 +1,130 @@
+//! The rules that a decision follows, apart from the mechanics. The only implementation here is the one that ships; a checker's mutants
+//! override one method each, to show that the rule matters.
+
+use crate::decode::evidence::Grant;
+use crate::decode::phase::Tenant;
+use crate::ids::SlotIndex;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::Hash;
+
+/// One step of the order of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Work {
+    /// New requests take slots; verdicts are kept until their forwards are agreed to have retired.
+    Record,
+    /// Tokens of forwards that every rank has retired are accepted.
+    Retire,
+    /// Aborted requests end.
+    Abort,
+    /// Agreed polls move requests on.
+    Poll,
+    /// Pages that nothing can touch any more are freed.
+    Release,
+    /// Running requests take the page of their next launch; victims are chosen.
+    Grow,
+    /// Retracted requests take pages again.
+    Resume,
+    /// New requests take pages.
+    Admit,
+    /// The next plan is made.
+    Compose,
+}
+
+/// Finish before abort before failure; grow before resume before admit: the other orders trap or starve a request.
+pub const ORDER: [Work; 9] = [
+    Work::Record,
+    Work::Retire,
+    Work::Abort,
+    Work::Poll,
+    Work::Release,
+    Work::Grow,
+    Work::Resume,
+    Work::Admit,
+    Work::Compose,
+];
+
+/// What admission and resume are told about the round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pressure {
+    /// A running request lacks a page.
+    pub growth_lacks: bool,
+    /// A retracted request has not resumed.
+    pub retracted_waits: bool,
+}
+
+/// The rules of the decode group.
+pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
+    /// The order of work in one decision.
+    fn order() -> &'static [Work] {
+        &ORDER
+    }
+
+    /// Who gives its pages up: the youngest by acceptance. `candidates` is not empty and oldest first. (The fewest generated tokens
+    /// starve: a victim transfers slowly, is overtaken, and is again the fewest.)
+    fn victim(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
+        candidates.last().map(|(slot, _)| *slot)
+    }
+
+    /// Whether the only running request may be its own victim.
+    fn retracts_alone() -> bool {
+        false
+    }
+
+    /// Whether pages that others are giving up count before a victim is chosen.
+    fn counts_promised() -> bool {
+        true
+    }
+
+    /// Whether retracted requests may take pages in this round.
+    fn may_resume(pressure: Pressure) -> bool {
+        !pressure.growth_lacks
+    }
+
+    /// Whether new requests may take pages in this round.
+    fn may_admit(pressure: Pressure) -> bool {
+        !pressure.growth_lacks && !pressure.retracted_waits
+    }
+
+    /// Positions that a starting transfer takes pages for: those of the first launch too.
+    fn positions_to_start(tenant: &Tenant) -> u32 {
+        tenant.positions_to_start()
+    }
+
+    /// Whether one more launch of a request is wanted.
+    fn wants_launch(tenant: &Tenant, flying: u32) -> bool {
+        tenant.wants_launch(flying)
+    }
+
+    /// Whether pages may be freed, with `flying` forwards that name them in flight.
+    fn releasable(flying: u32, drained: bool) -> bool {
+        flying == 0 && drained
+    }
+
+    /// Whether no effect of this rank that touches a slot's pages is outstanding: false from the decision to publish the pages until
+    /// the publish is cancelled or the writer is fenced.
+    fn drained(grant: Grant) -> bool {
+        matches!(grant, Grant::None)
+    }
+
+    /// Whether an element sampled in the voted state is applied to a slot whose occupant, attempt or phase has changed since.
+    fn applies_stale() -> bool {
+        false
+    }
+
+    /// Whether facts of another leg than the slot's current one are taken.
+    fn takes_late_facts() -> bool {
+        false
+    }
+
+    /// Slots that may run, oldest first.
+    fn plan_order(slots: Vec<SlotIndex>) -> Vec<SlotIndex> {
+        slots
+    }
+}
+
+/// The rules that ship.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shipped;
+
+impl Rules for Shipped {}

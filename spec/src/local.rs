@@ -1,0 +1,139 @@
+//! Local evidence that both roles have: forwards that this rank's device finished, and what the front end told the leader.
+
+use crate::brief::{Arrival, Brief, Verdicts};
+use crate::configuration::GroupConfiguration;
+use crate::counters::{Counter, Counters};
+use crate::fault::Fault;
+use crate::ids::{ForwardId, RequestId, TokenId};
+use crate::machine::tokens_digest;
+use crate::role::Role;
+use crate::table::{Flight, State};
+use alloc::vec::Vec;
+
+/// Forwards that this rank has retired beyond the agreed count, oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Device {
+    retired: Vec<(ForwardId, Vec<TokenId>)>,
+}
+
+impl Device {
+    /// Number of forwards retired beyond the agreed count.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.retired.len()
+    }
+
+    /// Whether nothing is retired beyond the agreed count.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.retired.is_empty()
+    }
+
+    /// Takes a completion of the device: forwards retire in the order of their launch.
+    pub(crate) fn retire(
+        &mut self,
+        queue: &[Flight],
+        forward: ForwardId,
+        tokens: Vec<TokenId>,
+    ) -> Result<(), Fault> {
+        let expected = queue.get(self.retired.len());
+        if expected.is_none_or(|flight| flight.id != forward || flight.rows.len() != tokens.len()) {
+            return Err(Fault::UnexpectedRetirement(forward));
+        }
+        self.retired.push((forward, tokens));
+        Ok(())
+    }
+
+    pub(crate) fn digests(&self) -> impl Iterator<Item = u64> + '_ {
+        self.retired.iter().map(|(_, tokens)| tokens_digest(tokens))
+    }
+
+    /// Verdicts for the forwards retired here that no brief has judged yet.
+    pub(crate) fn verdicts<R: Role>(
+        &self,
+        configuration: &GroupConfiguration,
+        state: &State<R::Occupant>,
+    ) -> Vec<Verdicts> {
+        let judged = state.flights.pending.len();
+        let unjudged = self.retired.iter().zip(&state.flights.queue).skip(judged);
+        unjudged
+            .map(|((_, tokens), flight)| {
+                let rows = flight.rows.iter().zip(tokens);
+                rows.map(|(row, token)| R::ends(configuration, state.occupant(row.slot), *token)).collect()
+            })
+            .collect()
+    }
+
+    /// Takes out the tokens of the first `count` forwards, which every rank has retired.
+    pub(crate) fn agree(&mut self, queue: &[Flight], count: usize) -> Result<Vec<Vec<TokenId>>, Fault> {
+        if let Some(missing) = queue.get(self.retired.len()).filter(|_| self.retired.len() < count) {
+            return Err(Fault::RetiredAhead(missing.id));
+        }
+        Ok(self.retired.drain(..count.min(self.retired.len())).map(|(_, tokens)| tokens).collect())
+    }
+}
+
+impl Counters for Device {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.retired.iter_mut().for_each(|(forward, _)| visit(Counter::Forward, &mut forward.0));
+    }
+}
+
+/// What the front end told the leader and the leader has not briefed yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Intake<A> {
+    /// New requests, in acceptance order.
+    pub arrivals: Vec<A>,
+    /// Requests to abort.
+    pub aborts: Vec<RequestId>,
+}
+
+impl<A> Default for Intake<A> {
+    fn default() -> Self {
+        Self { arrivals: Vec::new(), aborts: Vec::new() }
+    }
+}
+
+impl<A: Arrival> Intake<A> {
+    /// Notes an abort. `true` if the request was never briefed: then it ends here.
+    pub(crate) fn abort<R: Role<Arrival = A>>(&mut self, request: RequestId) -> bool {
+        let before = self.arrivals.len();
+        self.arrivals.retain(|arrival| R::request(arrival) != request);
+        let withdrawn = self.arrivals.len() < before;
+        if !withdrawn && !self.aborts.contains(&request) {
+            self.aborts.push(request);
+        }
+        withdrawn
+    }
+
+    /// Arrivals that may be briefed now, in acceptance order.
+    pub(crate) fn ready<'a, R: Role<Arrival = A>>(
+        &'a self,
+        evidence: &'a R::Evidence,
+    ) -> impl Iterator<Item = &'a A> {
+        self.arrivals.iter().filter(|arrival| R::ready(arrival, evidence))
+    }
+
+    /// Moves into a brief what fits: verdicts always, then requests for the free slots, then aborts.
+    pub(crate) fn take<R: Role<Arrival = A>>(
+        &mut self,
+        verdicts: Vec<Verdicts>,
+        free_slots: usize,
+        room: usize,
+        evidence: &R::Evidence,
+    ) -> Brief<A> {
+        let spare = room.saturating_sub(Brief::<A>::words(&verdicts, 0, 0));
+        let aborts = self.aborts.len().min(spare);
+        let fitting = ((spare - aborts) / A::WORDS).min(free_slots);
+        let arrivals: Vec<A> = self.ready::<R>(evidence).take(fitting).cloned().collect();
+        self.arrivals.retain(|arrival| !arrivals.contains(arrival));
+        Brief { verdicts, arrivals, aborts: self.aborts.drain(..aborts).collect() }
+    }
+}
+
+impl<A: Counters> Counters for Intake<A> {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.arrivals.visit(visit);
+        self.aborts.iter_mut().for_each(|request| visit(Counter::Request, &mut request.0));
+    }
+}

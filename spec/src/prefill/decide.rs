@@ -1,0 +1,203 @@
+//! The decision of the prefill group. The decode side alone orders: a leg takes pages only once its page list has arrived on every rank,
+//! all pages of its tokens at once, in acceptance order among the listed.
+
+use crate::brief::Brief;
+use crate::configuration::GroupConfiguration;
+use crate::fault::Fault;
+use crate::ids::SlotIndex;
+use crate::poll::KvPoll;
+use crate::prefill::action::Action;
+use crate::prefill::leg::{LegOutcome, LegPhase, LegTenant, PrefillLeg};
+use crate::prefill::rules::Rules;
+use crate::role::{Applied, Decision, Why};
+use crate::table::{Flight, Row, State};
+use crate::vote::Outcome;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// A decision in the making.
+pub(crate) struct Deciding<'a, R> {
+    configuration: &'a GroupConfiguration,
+    outcome: &'a Outcome,
+    brief: &'a Brief<PrefillLeg>,
+    /// Occupant and phase of each slot when the vote was sampled.
+    voted: Vec<Option<(u64, LegPhase)>>,
+    state: State<LegTenant>,
+    actions: Vec<Action>,
+    reasons: Vec<Why>,
+    applied: Vec<Applied>,
+    rules: PhantomData<R>,
+}
+
+impl<'a, R: Rules> Deciding<'a, R> {
+    pub(crate) fn new(
+        configuration: &'a GroupConfiguration,
+        state: State<LegTenant>,
+        outcome: &'a Outcome,
+        brief: &'a Brief<PrefillLeg>,
+    ) -> Self {
+        Self {
+            configuration,
+            outcome,
+            brief,
+            voted: state.enumerate().map(|(index, _)| sampled(&state, index)).collect(),
+            state,
+            actions: Vec::new(),
+            reasons: Vec::new(),
+            applied: Vec::new(),
+            rules: PhantomData,
+        }
+    }
+
+    /// Record, retire, poll, release, compose.
+    pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
+        if self.outcome.shutdown() {
+            self.state.leaving = true;
+            self.reasons.push(Why::Shutdown);
+        }
+        self.record()?;
+        let retired = self.retire()?;
+        let eligible = self.poll();
+        self.release();
+        let flight = self.compose(&eligible);
+        let Self { state, actions, reasons, applied, .. } = self;
+        Ok(Decision { state, actions, flight, retired, reasons, applied })
+    }
+
+    fn tenant(&mut self, slot: SlotIndex) -> Option<&mut LegTenant> {
+        self.state.slots.get_mut(slot.index())?.occupant.as_mut()
+    }
+
+    fn record(&mut self) -> Result<(), Fault> {
+        for arrival in &self.brief.arrivals {
+            let free = self.state.enumerate().find(|(_, slot)| slot.occupant.is_none());
+            let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
+            let slot = &mut self.state.slots[index.index()];
+            slot.generation.0 += 1;
+            slot.occupant = Some(LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() });
+            self.reasons.push(Why::Recorded);
+            if self.configuration.pages_for(arrival.tokens) > self.configuration.pages as usize {
+                self.end(index, LegOutcome::TooLong);
+            }
+        }
+        let flights = &mut self.state.flights;
+        flights.pending.extend(self.brief.verdicts.iter().cloned());
+        if flights.pending.len() > flights.queue.len() {
+            return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
+        }
+        Ok(())
+    }
+
+    /// Legs whose forward every rank has retired are written to the decode side.
+    fn retire(&mut self) -> Result<usize, Fault> {
+        let retired = self.outcome.retired();
+        for index in 0..retired {
+            let flights = &mut self.state.flights;
+            if flights.queue.is_empty() || flights.pending.is_empty() {
+                return Err(Fault::VerdictsMissing(flights.next));
+            }
+            let flight = flights.queue.remove(0);
+            flights.pending.remove(0);
+            self.outcome.tokens_equal(index)?;
+            for (row, slot) in flight.rows.iter().map(|row| row.slot).enumerate() {
+                let Some(tenant) = self.tenant(slot) else { continue };
+                tenant.phase = LegPhase::Inflight;
+                let (leg, pages) = (tenant.arrival.leg, tenant.pages.clone());
+                self.actions.push(Action::Write { slot, leg, pages, forward: index, row });
+                self.reasons.push(Why::Token);
+            }
+        }
+        Ok(retired)
+    }
+
+    fn end(&mut self, slot: SlotIndex, outcome: LegOutcome) {
+        let Some(tenant) = self.tenant(slot) else { return };
+        tenant.phase = LegPhase::Draining(outcome);
+        let leg = tenant.arrival.leg;
+        self.actions.push(Action::End { slot, leg, outcome });
+        self.reasons.push(match outcome {
+            LegOutcome::Written => Why::LegWritten,
+            LegOutcome::Failed(_) | LegOutcome::TooLong => Why::Failed,
+        });
+    }
+
+    /// Applies the polls that were sampled for what is there now; returns the legs that are listed on every rank, oldest first.
+    fn poll(&mut self) -> Vec<SlotIndex> {
+        let mut eligible = Vec::new();
+        let polled = |tenant: &LegTenant| matches!(tenant.phase, LegPhase::Waiting | LegPhase::Inflight);
+        for slot in self.state.by_age(polled) {
+            if self.voted.get(slot.index()).copied().flatten() != sampled(&self.state, slot) {
+                continue;
+            }
+            let found = &self.state.slots[slot.index()];
+            self.applied.push(Applied { slot, generation: found.generation, attempt: found.attempt });
+            let poll = self.outcome.poll(slot);
+            let waiting = found.occupant.as_ref().is_some_and(|tenant| tenant.phase == LegPhase::Waiting);
+            match poll.failure() {
+                Some(reason) => self.end(slot, LegOutcome::Failed(reason)),
+                None if waiting => {
+                    if poll >= KvPoll::WaitingForInput || !R::waits_for_lists() {
+                        eligible.push(slot);
+                    }
+                }
+                None if poll == KvPoll::Success => self.end(slot, LegOutcome::Written),
+                None => {}
+            }
+        }
+        eligible
+    }
+
+    /// Frees pages that no forward and no write can touch any more.
+    fn release(&mut self) {
+        for slot in self.state.by_age(|tenant| matches!(tenant.phase, LegPhase::Draining(_))) {
+            let free = self.state.flights.naming(slot) == 0 && self.outcome.drained(slot);
+            let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut().filter(|_| free) else {
+                continue;
+            };
+            self.state.pool.give(&mut tenant.pages);
+            let leg = tenant.arrival.leg;
+            self.state.slots[slot.index()].occupant = None;
+            self.actions.push(Action::Release { slot, leg });
+            self.reasons.push(Why::Released);
+        }
+    }
+
+    fn compose(&mut self, eligible: &[SlotIndex]) -> Option<Flight> {
+        if self.state.flights.queue.len() >= self.configuration.flights as usize {
+            self.reasons.push(Why::IdleAhead);
+            return None;
+        }
+        let mut rows = Vec::new();
+        for slot in eligible {
+            let Some(row) = self.start(*slot) else {
+                self.reasons.push(Why::AdmissionLacksPages);
+                if R::first_misfit_stops() {
+                    break;
+                }
+                continue;
+            };
+            rows.push(row);
+        }
+        if rows.is_empty() {
+            self.reasons.push(Why::IdleEmpty);
+            return None;
+        }
+        self.reasons.push(Why::Ran);
+        Some(self.state.flights.launch(rows))
+    }
+
+    /// Takes all pages of a leg at once; chunk by chunk two legs could each hold half of what the other needs.
+    fn start(&mut self, slot: SlotIndex) -> Option<Row> {
+        let tokens = self.state.occupant(slot)?.arrival.tokens;
+        let pages = self.state.pool.take(self.configuration.pages_for(tokens))?;
+        let tenant = self.tenant(slot)?;
+        tenant.pages = pages;
+        tenant.phase = LegPhase::Running;
+        Some(Row { slot, position: 0, tokens, pages: tenant.pages.clone() })
+    }
+}
+
+fn sampled(state: &State<LegTenant>, slot: SlotIndex) -> Option<(u64, LegPhase)> {
+    let slot = state.slot(slot)?;
+    slot.occupant.as_ref().map(|tenant| (slot.generation.0, tenant.phase))
+}

@@ -1,0 +1,111 @@
+//! A leg as the prefill group knows it: one attempt of the decode group to have a prompt's KV computed and written.
+//!
+//! ```text
+//! Waiting ─listed on every rank, pages─▶ Running ─forward retired─▶ Inflight ─written on every rank─▶ Draining ─▶ the slot is free
+//! Waiting, Inflight ─failed or revoked on some rank─▶ Draining
+//! ```
+
+use crate::agreed::Words;
+use crate::brief::Arrival;
+use crate::counters::{Counter, Counters, visit_peer};
+use crate::ids::{Attempt, Epoch, Generation, Leg, PageId, RequestId, SlotIndex};
+use crate::poll::Reason;
+use crate::table::Occupant;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// A leg to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PrefillLeg {
+    /// The leg's place in acceptance order.
+    pub id: RequestId,
+    /// The leg, as the decode group names it.
+    pub leg: Leg,
+    /// Tokens to compute: the prompt and the output so far.
+    pub tokens: u32,
+}
+
+impl Arrival for PrefillLeg {
+    const WORDS: usize = 6;
+
+    fn encode(&self, words: &mut Words) {
+        let Leg { epoch, slot, generation, attempt } = self.leg;
+        words.extend([
+            self.id.0,
+            epoch.0,
+            u64::from(slot.0),
+            generation.0,
+            attempt.0,
+            u64::from(self.tokens),
+        ]);
+    }
+
+    fn decode(words: &[u64]) -> Option<Self> {
+        let &[id, epoch, slot, generation, attempt, tokens] = words else { return None };
+        let leg = Leg {
+            epoch: Epoch(epoch),
+            slot: SlotIndex(u32::try_from(slot).ok()?),
+            generation: Generation(generation),
+            attempt: Attempt(attempt),
+        };
+        Some(Self { id: RequestId(id), leg, tokens: u32::try_from(tokens).ok()? })
+    }
+}
+
+impl Counters for PrefillLeg {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Request, &mut self.id.0);
+        visit_peer(&mut self.leg, visit);
+    }
+}
+
+/// How a leg ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LegOutcome {
+    /// Its KV and its row are written on every rank.
+    Written,
+    /// It failed.
+    Failed(Reason),
+    /// It can never run: it needs more pages than the group has.
+    TooLong,
+}
+
+/// Where a leg is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LegPhase {
+    /// It waits for its page list on every rank, and for pages here.
+    Waiting,
+    /// Its forward is in flight.
+    Running,
+    /// Its KV is being written to the decode side.
+    Inflight,
+    /// It ended; its pages wait until no write reads them.
+    Draining(LegOutcome),
+}
+
+/// A leg in a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LegTenant {
+    /// The leg.
+    pub arrival: PrefillLeg,
+    /// Where it is.
+    pub phase: LegPhase,
+    /// Its pages, in the order of positions.
+    pub pages: Vec<PageId>,
+}
+
+impl Occupant for LegTenant {
+    fn request(&self) -> RequestId {
+        self.arrival.id
+    }
+
+    fn pages(&self) -> &[PageId] {
+        &self.pages
+    }
+}
+
+impl Counters for LegTenant {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.arrival.visit(visit);
+    }
+}

@@ -1,0 +1,121 @@
+//! The prefill group: legs take slots once listed, run, and are written to the decode side.
+//!
+//! Reading order: [`leg`], [`evidence`], [`decide`], [`rules`], [`action`].
+
+pub mod action;
+mod decide;
+pub mod evidence;
+pub mod leg;
+pub mod rules;
+
+use crate::configuration::GroupConfiguration;
+use crate::fault::Fault;
+use crate::ids::{Epoch, Leg, RankIndex, RequestId, SlotIndex, TokenId};
+use crate::prefill::action::{Action, Do};
+use crate::prefill::decide::Deciding;
+use crate::prefill::evidence::{Evidence, WriteFact, Writes};
+use crate::prefill::leg::{LegOutcome, LegTenant, PrefillLeg};
+use crate::prefill::rules::{Rules, Shipped};
+use crate::role::{Decision, Inputs, Role};
+use crate::table::{Flight, Slot, State};
+use crate::vote::SlotVote;
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+/// The prefill role, with the rules that it follows.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prefill<R = Shipped>(PhantomData<R>);
+
+/// A rank of a prefill group.
+pub type PrefillMachine<R = Shipped> = crate::machine::RankMachine<Prefill<R>>;
+
+impl<R: Rules> Role for Prefill<R> {
+    type Arrival = PrefillLeg;
+    type Occupant = LegTenant;
+    type Evidence = Evidence;
+    type Fact = (Leg, WriteFact);
+    type Action = Action;
+    type Effect = Do;
+
+    fn evidence(configuration: &GroupConfiguration) -> Evidence {
+        Evidence::new(configuration)
+    }
+
+    fn absorb(_: Epoch, state: &State<LegTenant>, evidence: &mut Evidence, (leg, fact): (Leg, WriteFact)) {
+        evidence.absorb(state, leg, fact);
+    }
+
+    fn tick(_: &GroupConfiguration, _: &State<LegTenant>, _: &mut Evidence) {}
+
+    fn sample(
+        _: &GroupConfiguration,
+        slot: &Slot<LegTenant>,
+        index: SlotIndex,
+        evidence: &Evidence,
+    ) -> SlotVote {
+        evidence.sample::<R>(slot, index)
+    }
+
+    fn ready(arrival: &PrefillLeg, evidence: &Evidence) -> bool {
+        evidence.listed(arrival.leg)
+    }
+
+    fn wanted(arrival: &PrefillLeg, evidence: &Evidence) -> bool {
+        !evidence.unwanted(arrival.leg)
+    }
+
+    fn ends(_: &GroupConfiguration, _: Option<&LegTenant>, _: TokenId) -> bool {
+        false
+    }
+
+    fn request(arrival: &PrefillLeg) -> RequestId {
+        arrival.id
+    }
+
+    fn withdrawn(_: RequestId) -> Option<Do> {
+        None
+    }
+
+    fn decide(
+        configuration: &GroupConfiguration,
+        Inputs { state, outcome, brief, .. }: Inputs<Self>,
+    ) -> Result<Decision<LegTenant, Action>, Fault> {
+        Deciding::<R>::new(configuration, state, &outcome, &brief).run()
+    }
+
+    fn perform(
+        evidence: &mut Evidence,
+        action: &Action,
+        tokens: &[Vec<TokenId>],
+        _: RankIndex,
+        effect: &mut dyn FnMut(Do),
+    ) {
+        match action {
+            Action::Write { slot, leg, pages, forward, row } => {
+                let sampled = tokens.get(*forward).and_then(|tokens| tokens.get(*row));
+                if let Some(token) = sampled {
+                    evidence.set_writes(*slot, Writes::Outstanding);
+                    effect(Do::Write { leg: *leg, pages: pages.clone(), token: *token });
+                }
+            }
+            Action::End { leg, outcome, .. } => match outcome {
+                LegOutcome::Written => {}
+                LegOutcome::Failed(_) | LegOutcome::TooLong => {
+                    effect(Do::Fail { leg: *leg, outcome: *outcome });
+                }
+            },
+            Action::Release { slot, leg } => {
+                evidence.forget(*slot, *leg);
+                effect(Do::Forget { leg: *leg });
+            }
+        }
+    }
+
+    fn check_launch(state: &State<LegTenant>, evidence: &Evidence, flight: &Flight) -> Result<(), Fault> {
+        let unlisted = flight.rows.iter().find(|row| {
+            let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
+            !leg.is_some_and(|leg| evidence.listings.contains_key(&leg.slot))
+        });
+        unlisted.map_or(Ok(()), |row| Err(Fault::KvNotWhole(row.slot)))
+    }
+}

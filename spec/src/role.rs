@@ -1,0 +1,201 @@
+//! What distinguishes the two groups: what occupies a slot, what their ranks see, and how they decide.
+
+use crate::brief::{Arrival, Brief};
+use crate::configuration::GroupConfiguration;
+use crate::counters::Counters;
+use crate::fault::Fault;
+use crate::ids::{Attempt, Epoch, Generation, RankIndex, RequestId, SlotIndex, TokenId};
+use crate::table::{Flight, Occupant, Slot, State};
+use crate::vote::{Outcome, SlotVote};
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::Hash;
+use serde::Serialize;
+
+/// What a decision is computed from: agreed, all of it.
+pub struct Inputs<R: Role> {
+    /// Life of the group.
+    pub epoch: Epoch,
+    /// The state that the vote was sampled in.
+    pub state: State<R::Occupant>,
+    /// The reduced vote.
+    pub outcome: Outcome,
+    /// The leader's brief.
+    pub brief: Brief<R::Arrival>,
+}
+
+/// A vote element that a decision read, with what it was applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Applied {
+    /// The slot.
+    pub slot: SlotIndex,
+    /// Its occupant when the element was applied.
+    pub generation: Generation,
+    /// That occupant's handshake.
+    pub attempt: Attempt,
+}
+
+/// What a group decides in one round.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Decision<O, A> {
+    /// The next agreed state.
+    pub state: State<O>,
+    /// What each rank does, in order.
+    pub actions: Vec<A>,
+    /// The forward to launch, if any.
+    pub flight: Option<Flight>,
+    /// Forwards that are now agreed to have retired.
+    pub retired: usize,
+    /// Why each outcome came about: the unit of coverage.
+    pub reasons: Vec<Why>,
+    /// The per-slot elements that were applied.
+    pub applied: Vec<Applied>,
+}
+
+impl<O, A> Decision<O, A> {
+    /// The next state and the forward to launch.
+    #[must_use]
+    pub fn into_parts(self) -> (State<O>, Option<Flight>) {
+        (self.state, self.flight)
+    }
+}
+
+/// Why a decision did what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Why {
+    /// A request was aborted.
+    Aborted,
+    /// A request took its pages and its transfer starts.
+    Admitted,
+    /// Admission waits: the oldest request that is ready for it lacks pages.
+    AdmissionLacksPages,
+    /// Admission waits: a running request lacks a page.
+    AdmissionYieldsToGrowth,
+    /// Admission waits: a retracted request has not resumed.
+    AdmissionYieldsToResume,
+    /// An attempt failed on some rank.
+    Failed,
+    /// An output ended with a stop token.
+    FinishedByStop,
+    /// An output ended with its last allowed token.
+    FinishedByLength,
+    /// The first token is accepted and the request may run.
+    FirstToken,
+    /// A running request took the page of its next launch.
+    Grew,
+    /// A request lacks a page that others have promised.
+    GrowthWaitsForPromised,
+    /// The only running request lacks a page: it waits, and is never retracted.
+    GrowthWaitsAlone,
+    /// A handshake is done on every rank.
+    HandshakeAgreed,
+    /// Nothing may run: enough forwards are in flight.
+    IdleAhead,
+    /// Nothing is ready to run.
+    IdleEmpty,
+    /// A prefill leg's KV is written on every rank.
+    LegWritten,
+    /// A retracted request may resume, but lacks pages.
+    ResumeLacksPages,
+    /// A request waits for a page and is left out of the plan.
+    PlanOmitsLacking,
+    /// A new request took a slot.
+    Recorded,
+    /// A slot and its pages are free again.
+    Released,
+    /// A retracted request took pages and its transfer starts anew.
+    Resumed,
+    /// A request was chosen to give its pages up.
+    Retracted,
+    /// A retracted request's pages are free, and its next handshake starts.
+    RetractionReleased,
+    /// A plan was launched.
+    Ran,
+    /// The group leaves.
+    Shutdown,
+    /// A token of a request that ended meanwhile was dropped.
+    SurplusDropped,
+    /// A token was accepted.
+    Token,
+}
+
+/// One of the two groups.
+pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
+    /// A request as the leader briefs it.
+    type Arrival: Arrival + Counters;
+    /// A request in a slot.
+    type Occupant: Occupant;
+    /// What one rank saw.
+    type Evidence: Clone + Eq + Hash + fmt::Debug + Counters + Send + Sync;
+    /// What reaches one rank.
+    type Fact: Clone + Eq + Hash + fmt::Debug + Send + Sync;
+    /// What a decision tells each rank to do.
+    type Action: Clone + Eq + Hash + fmt::Debug + Send + Sync;
+    /// What a rank does alone.
+    type Effect: Clone + Eq + Hash + fmt::Debug + Send + Sync;
+
+    /// Evidence of a rank that has seen nothing.
+    fn evidence(configuration: &GroupConfiguration) -> Self::Evidence;
+
+    /// Takes a fact. A fact of another leg than its slot's current one changes nothing.
+    fn absorb(epoch: Epoch, state: &State<Self::Occupant>, evidence: &mut Self::Evidence, fact: Self::Fact);
+
+    /// Lets one tick pass.
+    fn tick(
+        configuration: &GroupConfiguration,
+        state: &State<Self::Occupant>,
+        evidence: &mut Self::Evidence,
+    );
+
+    /// This rank's vote on a slot.
+    fn sample(
+        configuration: &GroupConfiguration,
+        slot: &Slot<Self::Occupant>,
+        index: SlotIndex,
+        evidence: &Self::Evidence,
+    ) -> SlotVote;
+
+    /// Whether the leader may brief an arrival now.
+    fn ready(arrival: &Self::Arrival, evidence: &Self::Evidence) -> bool;
+
+    /// Whether an arrival that was not briefed is still wanted.
+    fn wanted(arrival: &Self::Arrival, evidence: &Self::Evidence) -> bool;
+
+    /// Whether `token` ends the output of a slot's occupant.
+    fn ends(configuration: &GroupConfiguration, occupant: Option<&Self::Occupant>, token: TokenId) -> bool;
+
+    /// The request of an arrival.
+    fn request(arrival: &Self::Arrival) -> RequestId;
+
+    /// What the leader does when a request is aborted before it was briefed.
+    fn withdrawn(request: RequestId) -> Option<Self::Effect>;
+
+    /// The decision: pure, and the same on every rank.
+    ///
+    /// # Errors
+    /// A broken contract, found by every rank at once.
+    #[expect(clippy::type_complexity, reason = "the two parameters are the role's own")]
+    fn decide(
+        configuration: &GroupConfiguration,
+        inputs: Inputs<Self>,
+    ) -> Result<Decision<Self::Occupant, Self::Action>, Fault>;
+
+    /// Does one rank's part of an action. `tokens` holds those of the forwards that are now agreed to have retired.
+    fn perform(
+        evidence: &mut Self::Evidence,
+        action: &Self::Action,
+        tokens: &[Vec<TokenId>],
+        rank: RankIndex,
+        effect: &mut dyn FnMut(Self::Effect),
+    );
+
+    /// Checks on this rank what a plan presupposes.
+    ///
+    /// # Errors
+    /// The fault that a violation is.
+    fn check_launch(
+        state: &State<Self::Occupant>,
+        evidence: &Self::Evidence,
+        flight: &Flight,
+    ) -> Result<(), Fault>;
+}

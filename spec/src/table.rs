@@ -1,0 +1,229 @@
+//! The agreed state of a group: a fixed table of slots, a pool of pages, and the forwards in flight. Every rank holds the same value; the
+//! two roles differ in what occupies a slot.
+
+use crate::brief::Verdicts;
+use crate::configuration::{GroupConfiguration, MAX_FLIGHTS};
+use crate::counters::{Counter, Counters};
+use crate::digest::Digest;
+use crate::ids::{Attempt, Epoch, ForwardId, Generation, Leg, PageId, RequestId, SlotIndex};
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::Hash;
+
+/// What a role puts into a slot.
+pub trait Occupant: Clone + Eq + Hash + fmt::Debug + Counters + Send + Sync + 'static {
+    /// The request; ids grow in acceptance order, so the lowest is the oldest.
+    fn request(&self) -> RequestId;
+
+    /// The pages it holds.
+    fn pages(&self) -> &[PageId];
+}
+
+/// One slot of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Slot<O> {
+    /// Which occupant: counts up with each new one, and stays when it leaves.
+    pub generation: Generation,
+    /// Which handshake of that occupant.
+    pub attempt: Attempt,
+    /// The occupant, if any.
+    pub occupant: Option<O>,
+}
+
+/// One request's part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Row {
+    /// The request's slot.
+    pub slot: SlotIndex,
+    /// Position of the first input token.
+    pub position: u32,
+    /// Number of input tokens: 1 on the decode side, the prompt on the prefill side.
+    pub tokens: u32,
+    /// The pages that hold positions 0 to `position + tokens - 1`, in order.
+    pub pages: Vec<PageId>,
+}
+
+/// A forward that was launched and is not agreed to have retired.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Flight {
+    /// Its number.
+    pub id: ForwardId,
+    /// Its plan, oldest request first.
+    pub rows: Vec<Row>,
+}
+
+impl Flight {
+    /// Token positions of the plan: the shape of the forward.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        self.rows.iter().map(|row| u64::from(row.tokens)).sum()
+    }
+}
+
+/// The forwards in flight, oldest first, and the verdicts briefed ahead of the agreed retired count.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Flights {
+    /// The next forward's number.
+    pub next: ForwardId,
+    /// In flight, oldest first.
+    pub queue: Vec<Flight>,
+    /// Verdicts for the first flights of the queue.
+    pub pending: Vec<Verdicts>,
+}
+
+impl Flights {
+    /// Flights whose plan names `slot`.
+    #[must_use]
+    pub fn naming(&self, slot: SlotIndex) -> u32 {
+        let naming = self.queue.iter().filter(|flight| flight.rows.iter().any(|row| row.slot == slot)).count();
+        u32::try_from(naming.min(MAX_FLIGHTS)).unwrap_or_default()
+    }
+
+    /// Launches a plan.
+    pub fn launch(&mut self, rows: Vec<Row>) -> Flight {
+        let flight = Flight { id: self.next, rows };
+        self.next.0 += 1;
+        self.queue.push(flight.clone());
+        flight
+    }
+}
+
+/// The free pages. Deterministic: the lowest ids go first, so every rank takes the same ones.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PagePool {
+    /// Free pages, highest first.
+    free: Vec<PageId>,
+}
+
+impl PagePool {
+    /// A pool of `pages` pages, all free.
+    #[must_use]
+    pub fn new(pages: u32) -> Self {
+        Self { free: (0..pages).rev().map(PageId).collect() }
+    }
+
+    /// Number of free pages.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Whether no page is free.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// The free pages.
+    #[must_use]
+    pub fn free(&self) -> &[PageId] {
+        &self.free
+    }
+
+    /// Takes the `count` lowest free pages, or none if there are fewer.
+    pub fn take(&mut self, count: usize) -> Option<Vec<PageId>> {
+        let rest = self.free.len().checked_sub(count)?;
+        let mut taken = self.free.split_off(rest);
+        taken.reverse();
+        Some(taken)
+    }
+
+    /// Gives pages back.
+    pub fn give(&mut self, pages: &mut Vec<PageId>) {
+        self.free.append(pages);
+        self.free.sort_unstable_by(|left, right| right.cmp(left));
+    }
+}
+
+/// Agreed state of a group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State<O> {
+    /// The table.
+    pub slots: Vec<Slot<O>>,
+    /// The free pages.
+    pub pool: PagePool,
+    /// The forwards in flight.
+    pub flights: Flights,
+    /// Whether the group leaves after this round.
+    pub leaving: bool,
+}
+
+impl<O: Occupant> State<O> {
+    /// The state of a group that has just formed: nothing but free slots and pages.
+    #[must_use]
+    pub fn genesis(configuration: &GroupConfiguration) -> Self {
+        let empty = Slot { generation: Generation(0), attempt: Attempt(0), occupant: None };
+        Self {
+            slots: (0..configuration.slots).map(|_| empty.clone()).collect(),
+            pool: PagePool::new(configuration.pages),
+            flights: Flights { next: ForwardId(0), queue: Vec::new(), pending: Vec::new() },
+            leaving: false,
+        }
+    }
+
+    /// The digest that every vote carries.
+    #[must_use]
+    pub fn digest(&self) -> u64 {
+        Digest::of(self)
+    }
+
+    /// The slot at an index of this table.
+    #[must_use]
+    pub fn slot(&self, slot: SlotIndex) -> Option<&Slot<O>> {
+        self.slots.get(slot.index())
+    }
+
+    /// The occupant of a slot, if the slot exists and is used.
+    #[must_use]
+    pub fn occupant(&self, slot: SlotIndex) -> Option<&O> {
+        self.slot(slot)?.occupant.as_ref()
+    }
+
+    /// Identity of the current attempt in a slot of the decode group.
+    #[must_use]
+    pub fn leg(&self, epoch: Epoch, slot: SlotIndex) -> Option<Leg> {
+        let Slot { generation, attempt, .. } = *self.slot(slot)?;
+        Some(Leg { epoch, slot, generation, attempt })
+    }
+
+    /// All slots with their indices.
+    pub fn enumerate(&self) -> impl Iterator<Item = (SlotIndex, &Slot<O>)> {
+        (0..).map(SlotIndex).zip(&self.slots)
+    }
+
+    /// Occupied slots for which `include` holds, oldest request first.
+    pub fn by_age(&self, include: impl Fn(&O) -> bool) -> Vec<SlotIndex> {
+        let mut chosen: Vec<(RequestId, SlotIndex)> = self
+            .enumerate()
+            .filter_map(|(index, slot)| slot.occupant.as_ref().map(|occupant| (index, occupant)))
+            .filter(|(_, occupant)| include(occupant))
+            .map(|(index, occupant)| (occupant.request(), index))
+            .collect();
+        chosen.sort_unstable();
+        chosen.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// Number of free slots.
+    #[must_use]
+    pub fn free_slots(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.occupant.is_none()).count()
+    }
+
+    /// Whether nothing is left to do: no slot used, no forward in flight.
+    #[must_use]
+    pub fn idle(&self) -> bool {
+        self.flights.queue.is_empty() && self.slots.iter().all(|slot| slot.occupant.is_none())
+    }
+}
+
+impl<O: Occupant> Counters for State<O> {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        for (index, slot) in (0..).map(SlotIndex).zip(&mut self.slots) {
+            visit(Counter::Generation(index), &mut slot.generation.0);
+            visit(Counter::Attempt(index), &mut slot.attempt.0);
+            slot.occupant.visit(visit);
+        }
+        visit(Counter::Forward, &mut self.flights.next.0);
+        self.flights.queue.iter_mut().for_each(|flight| visit(Counter::Forward, &mut flight.id.0));
+    }
+}
