@@ -65,7 +65,9 @@ pub enum Grant {
     Queued,
     /// The prefill side may write.
     Published,
-    /// Being revoked.
+    /// The attempt ended before the page list was handed over: being cancelled.
+    Cancelling,
+    /// The attempt ended after the prefill side might write: being revoked.
     Revoking,
 }
 
@@ -117,9 +119,11 @@ impl SlotEvidence {
     pub(crate) fn end_attempt(&mut self) -> bool {
         self.handshake = Handshake::None;
         let granted = self.open();
-        if granted {
-            self.grant = Grant::Revoking;
-        }
+        self.grant = match self.grant {
+            Grant::Queued => Grant::Cancelling,
+            Grant::Published => Grant::Revoking,
+            kept @ (Grant::None | Grant::Cancelling | Grant::Revoking) => kept,
+        };
         granted
     }
 
@@ -142,7 +146,7 @@ impl SlotEvidence {
             LegFact::TransferFailed if self.open() => self.break_with(KvPoll::TransferFailed),
             LegFact::PagesLanded | LegFact::RowLanded(_) | LegFact::TransferFailed => {}
             LegFact::Fenced => {
-                if self.grant == Grant::Revoking {
+                if matches!(self.grant, Grant::Cancelling | Grant::Revoking) {
                     self.grant = Grant::None;
                 }
             }

@@ -1,0 +1,12 @@
+//! Launches of the kernels on a CUDA device, behind the feature `cuda`.
+//!
+//! **This module has never run on a GPU.** It is compiled, and its answers on a machine without CUDA are tested.
+//! Libraries are found at run time: a binary with this feature builds and starts on a machine without CUDA.
+//!
+//! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches.
+
+pub mod available;
+pub mod device;
+
+pub use available::{Missing, collectives_available, device_available};
+pub use device::{Device, DeviceError};

@@ -1,0 +1,27 @@
+//! What the feature `cuda` answers on a machine without CUDA: errors that say what to do, and no panic.
+#![cfg(feature = "cuda")]
+
+use lockstep_kernels::cuda::{Device, DeviceError, Missing, collectives_available, device_available};
+
+#[test]
+fn device_without_its_driver_is_an_error_that_says_what_to_install() {
+    let Err(missing) = device_available() else {
+        assert!(Device::open(0).is_ok(), "a device is announced but does not open");
+        return;
+    };
+    assert_eq!(Device::open(0).err(), Some(DeviceError::Missing(missing)));
+    let advice = match missing {
+        Missing::DriverLibrary => "install the NVIDIA driver",
+        Missing::Driver(_) | Missing::Device => "nvidia-smi",
+        Missing::CollectiveLibrary => panic!("NCCL is not part of a device"),
+    };
+    assert!(missing.to_string().contains(advice), "{missing}");
+}
+
+#[test]
+fn collectives_without_nccl_are_an_error_that_says_what_to_install() {
+    if let Err(missing) = collectives_available() {
+        assert_eq!(missing, Missing::CollectiveLibrary);
+        assert!(missing.to_string().contains("install NCCL"), "{missing}");
+    }
+}

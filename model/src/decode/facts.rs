@@ -1,0 +1,204 @@
+//! Which facts may reach a decode rank, and what their arrival changes at the fabric.
+
+use crate::decode::fabric::{Handshake, Port, Writer};
+use crate::decode::setting::{Breakage, DecodeSetting};
+use crate::decode::{DecodeFact, Surroundings};
+use lockstep_spec::decode::DecodeMachine;
+use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
+use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::ids::{Epoch, Generation, Leg, RequestId, SlotIndex};
+use lockstep_spec::machine::Fact;
+use lockstep_spec::poll::KvPoll;
+
+impl<R: Rules> Surroundings<R> {
+    /// The front end always has another request while a slot is free, and may give up any that lives.
+    pub(super) fn front_end_facts(
+        &self,
+        setting: &DecodeSetting,
+        machine: &DecodeMachine<R>,
+        facts: &mut Vec<DecodeFact>,
+    ) {
+        if setting.shutdown && !self.shutdown {
+            facts.push(Fact::ShutdownWanted);
+        }
+        if !machine.leads() || machine.has_news() {
+            return;
+        }
+        let state = machine.state().value();
+        let tenants = || state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        if state.free_slots() > 0 {
+            let newest = tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0);
+            facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(RequestId(newest)))));
+        }
+        if setting.aborts {
+            let live = tenants().filter(|tenant| !tenant.ended());
+            facts.extend(live.map(|tenant| Fact::AbortWanted(tenant.request.id)));
+        }
+    }
+
+    pub(super) fn fabric_facts(
+        &self,
+        setting: &DecodeSetting,
+        machine: &DecodeMachine<R>,
+        rank: usize,
+        facts: &mut Vec<DecodeFact>,
+    ) {
+        for (slot, port) in (0..).map(SlotIndex).zip(&self.ports[rank]) {
+            let tenant = machine.state().value().occupant(slot);
+            let mut push = |(leg, fact)| facts.push(Fact::Role((leg, fact)));
+            handshake_facts(setting, port, &mut push);
+            transfer_facts(setting, port, tenant, &mut push);
+        }
+        if setting.breakage == Breakage::Deadline && clock_matters(setting, machine) {
+            facts.push(Fact::Tick);
+        }
+    }
+
+    /// Notes what happened at the fabric when a fact arrives.
+    pub(super) fn took_place(&mut self, rank: usize, leg: Leg, fact: LegFact) {
+        let port = &mut self.ports[rank][leg.slot.index()];
+        if fact == LegFact::Fenced {
+            port.grant = None;
+        }
+        if fact == LegFact::HandshakeDone || fact == LegFact::HandshakeFailed {
+            return port.answered(leg, fact);
+        }
+        let Some(grant) = &mut port.grant else { return };
+        match fact {
+            LegFact::Published => grant.writer = Writer::Writing,
+            LegFact::PagesLanded => grant.pages_written = true,
+            LegFact::RowLanded(row) if row.sound && row.echo == leg => grant.row_written = true,
+            LegFact::RowLanded(_) | LegFact::TransferFailed => grant.broken = true,
+            LegFact::HandshakeDone | LegFact::HandshakeFailed | LegFact::Fenced => {}
+        }
+        if grant.pages_written && grant.row_written {
+            port.whole = Some(grant.leg);
+        }
+    }
+}
+
+impl Port {
+    fn answered(&mut self, leg: Leg, fact: LegFact) {
+        if self.late == Some(leg) {
+            self.late = None;
+        } else if fact == LegFact::HandshakeDone {
+            self.handshake = Handshake::Done(leg);
+        } else {
+            self.handshake = Handshake::Failed(leg);
+        }
+    }
+}
+
+fn handshake_facts(setting: &DecodeSetting, port: &Port, push: &mut dyn FnMut((Leg, LegFact))) {
+    if let Some(late) = port.late {
+        push((late, LegFact::HandshakeDone));
+    }
+    if let Handshake::Open(leg) = port.handshake {
+        push((leg, LegFact::HandshakeDone));
+        if setting.breakage == Breakage::Handshake {
+            push((leg, LegFact::HandshakeFailed));
+        }
+    }
+}
+
+fn transfer_facts(
+    setting: &DecodeSetting,
+    port: &Port,
+    tenant: Option<&Tenant>,
+    push: &mut dyn FnMut((Leg, LegFact)),
+) {
+    let Some(grant) = &port.grant else { return };
+    let leg = grant.leg;
+    if grant.fencing {
+        push((leg, LegFact::Fenced));
+    } else if grant.writer == Writer::Queued {
+        push((leg, LegFact::Published));
+    }
+    if !grant.lands() {
+        return;
+    }
+    if !grant.pages_written {
+        push((leg, LegFact::PagesLanded));
+    }
+    if !grant.row_written {
+        let kind = tenant.and_then(|tenant| setting.kind(&tenant.request).map(|kind| (kind, tenant.generated)));
+        if let Some((kind, index)) = kind {
+            push((leg, LegFact::RowLanded(MetadataRow { echo: leg, token: kind.token(index), sound: true })));
+        }
+    }
+    if setting.breakage == Breakage::Transfer && !(grant.pages_written && grant.row_written) {
+        broken_rows(leg).into_iter().for_each(push);
+    }
+}
+
+/// The ways in which a transfer breaks.
+fn broken_rows(leg: Leg) -> [(Leg, LegFact); 2] {
+    let another = Leg { generation: Generation(leg.generation.0 + 1), ..leg };
+    let token = crate::decode::setting::PLAIN;
+    [
+        (leg, LegFact::TransferFailed),
+        (leg, LegFact::RowLanded(MetadataRow { echo: another, token, sound: true })),
+    ]
+}
+
+/// Whether a tick would change a vote.
+fn clock_matters<R: Rules>(setting: &DecodeSetting, machine: &DecodeMachine<R>) -> bool {
+    let slots = machine.evidence().slots.iter().zip(&machine.state().value().slots);
+    slots.into_iter().any(|(seen, slot)| {
+        let young = seen.age_ticks < setting.configuration.deadline_ticks;
+        let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
+            Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
+            Phase::Handshaken
+            | Phase::Ready
+            | Phase::Running
+            | Phase::Retracting
+            | Phase::Draining(_) => false,
+        });
+        young && waits
+    })
+}
+
+/// A rank for a person.
+pub(super) fn describe<R: Rules>(
+    surroundings: &Surroundings<R>,
+    machine: &DecodeMachine<R>,
+    index: usize,
+) -> Vec<(String, String)> {
+    let state = machine.state().value();
+    let mut cells = vec![("round".to_string(), machine.round().0.to_string())];
+    for (slot, entry) in state.enumerate() {
+        let occupant = entry.occupant.as_ref().map_or("free".to_string(), |tenant| {
+            let Tenant { request, phase, pages, generated } = tenant;
+            format!("{} {phase:?} {pages:?} +{generated}", request.id)
+        });
+        cells.push((slot.to_string(), occupant));
+        let seen = machine.evidence().slots.get(slot.index());
+        cells.push((format!("{slot} seen"), seen.map_or(String::new(), |seen| {
+            format!("{:?} {:?} {}", seen.handshake, seen.grant, receipt(seen.receipt))
+        })));
+    }
+    let flights: Vec<String> = state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
+    cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
+    cells.push(("in flight".to_string(), flights.join(" ")));
+    cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));
+    cells.push(("device".to_string(), surroundings.devices[index].len().to_string()));
+    cells
+}
+
+fn receipt(receipt: Receipt) -> String {
+    match receipt {
+        Receipt::Nothing => "-".to_string(),
+        Receipt::Pages => "pages".to_string(),
+        Receipt::Row(token) => format!("row {token}"),
+        Receipt::Whole(token) => format!("whole {token}"),
+        Receipt::Broken(poll) => broken(poll),
+    }
+}
+
+fn broken(poll: KvPoll) -> String {
+    format!("broken {poll:?}")
+}
+
+/// The epoch in which every run takes place.
+pub(super) const EPOCH: Epoch = Epoch(0);

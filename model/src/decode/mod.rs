@@ -1,0 +1,231 @@
+//! The decode group in its world: N real machines, a front end that never runs out of requests, and a fabric that may do everything a
+//! fabric may do.
+//!
+//! Reading order: [`setting`] (bounds), [`fabric`] (the ghosts), then [`Surroundings`] here.
+
+pub mod fabric;
+mod facts;
+pub mod setting;
+
+use crate::decode::fabric::{Grant, Handshake, Port, Writer};
+use crate::decode::setting::DecodeSetting;
+use crate::world::{Environment, Interleaving};
+use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::action::Do;
+use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::decode::DecodeMachine;
+use lockstep_spec::decode::request::Request;
+use lockstep_spec::ids::{ForwardId, Leg, RankIndex, TokenId};
+use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
+use lockstep_spec::machine::{Fact, Local, Position};
+use lockstep_spec::table::Row;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A forward that a rank's device has in its queue, with what it will sample.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Queued {
+    forward: ForwardId,
+    tokens: Vec<TokenId>,
+}
+
+/// What surrounds the ranks of a decode group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Surroundings<R> {
+    /// By rank and slot.
+    pub ports: Vec<Vec<Port>>,
+    /// By rank, oldest first.
+    pub devices: Vec<Vec<Queued>>,
+    /// Whether some rank was asked to leave.
+    pub shutdown: bool,
+    rules: PhantomData<R>,
+}
+
+/// What reaches a decode rank.
+pub type DecodeFact = Fact<Request, (Leg, LegFact)>;
+
+impl<R: Rules> Surroundings<R> {
+    fn port(&mut self, rank: usize, leg: Leg) -> &mut Port {
+        &mut self.ports[rank][leg.slot.index()]
+    }
+
+    fn shake(&mut self, setting: &DecodeSetting, rank: usize, leg: Leg) {
+        let port = self.port(rank, leg);
+        if let Handshake::Open(earlier) = port.handshake {
+            port.late = Some(earlier).filter(|_| setting.late_facts);
+        }
+        port.handshake = Handshake::Open(leg);
+        port.whole = None;
+    }
+
+    /// Pages may be published only after every rank's handshake for that attempt, and over nothing that is still granted.
+    fn publish(&mut self, rank: usize, grant: Grant) -> Result<(), &'static str> {
+        let leg = grant.leg;
+        if !self.ports.iter().all(|ports| ports[leg.slot.index()].shook(leg)) {
+            return Err(vote_fresh::PROPERTY.id);
+        }
+        let port = self.port(rank, leg);
+        if port.grant.is_some() {
+            return Err(no_write_after_free::PROPERTY.id);
+        }
+        port.grant = Some(grant);
+        port.whole = None;
+        Ok(())
+    }
+
+    fn launch(
+        &mut self,
+        setting: &DecodeSetting,
+        machine: &DecodeMachine<R>,
+        rank: usize,
+        forward: ForwardId,
+        rows: &[Row],
+    ) -> Result<(), &'static str> {
+        let mut tokens = Vec::new();
+        for row in rows {
+            let state = machine.state().value();
+            let whole = self.ports[rank][row.slot.index()].whole;
+            if whole.is_none() || state.leg(lockstep_spec::ids::Epoch(0), row.slot) != whole {
+                return Err(kv_before_run::PROPERTY.id);
+            }
+            let request = state.occupant(row.slot).map(|tenant| tenant.request);
+            let kind = request.and_then(|request| setting.kind(&request)).ok_or(kv_before_run::PROPERTY.id)?;
+            tokens.push(kind.token(row.position + 1 - kind.prompt));
+        }
+        self.devices[rank].push(Queued { forward, tokens });
+        Ok(())
+    }
+}
+
+impl<R: Rules> Environment for Surroundings<R> {
+    type Program = DecodeMachine<R>;
+    type Setting = DecodeSetting;
+
+    fn genesis(setting: &DecodeSetting) -> (Vec<DecodeMachine<R>>, Self) {
+        let ranks = setting.configuration.ranks;
+        let machine = |rank| DecodeMachine::new(Arc::clone(&setting.configuration), RankIndex(rank));
+        let surroundings = Self {
+            ports: vec![vec![Port::IDLE; setting.slots()]; ranks as usize],
+            devices: vec![Vec::new(); ranks as usize],
+            shutdown: false,
+            rules: PhantomData,
+        };
+        ((0..ranks).filter_map(|rank| machine(rank).ok()).collect(), surroundings)
+    }
+
+    fn interleaving(setting: &DecodeSetting) -> Interleaving {
+        setting.interleaving
+    }
+
+    fn facts(
+        &self,
+        setting: &DecodeSetting,
+        ranks: &[DecodeMachine<R>],
+        rank: usize,
+        facts: &mut Vec<DecodeFact>,
+    ) {
+        self.front_end_facts(setting, &ranks[rank], facts);
+        self.fabric_facts(setting, &ranks[rank], rank, facts);
+    }
+
+    fn delivered(&mut self, _: &DecodeSetting, rank: usize, fact: &DecodeFact) {
+        match fact {
+            Fact::Role((leg, fact)) => self.took_place(rank, *leg, *fact),
+            Fact::ShutdownWanted => self.shutdown = true,
+            Fact::Retired { .. } | Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::Broken | Fact::Tick => {}
+        }
+    }
+
+    fn completed(&mut self, _: &DecodeSetting, _: &[DecodeMachine<R>], rank: usize) -> DecodeFact {
+        let Queued { forward, tokens } = self.devices[rank].remove(0);
+        Fact::Retired { forward, tokens }
+    }
+
+    fn perform(
+        &mut self,
+        setting: &DecodeSetting,
+        ranks: &[DecodeMachine<R>],
+        rank: usize,
+        local: &Local<Do>,
+    ) -> Result<(), &'static str> {
+        match local {
+            Local::Launch { forward, rows } => self.launch(setting, &ranks[rank], rank, *forward, rows),
+            Local::Role(Do::Handshake { leg, .. }) => {
+                self.shake(setting, rank, *leg);
+                Ok(())
+            }
+            Local::Role(Do::Publish { leg, pages }) => {
+                let (leg, pages) = (*leg, pages.clone());
+                let writer = Writer::Queued;
+                self.publish(rank, Grant {
+                    leg,
+                    pages,
+                    writer,
+                    fencing: false,
+                    pages_written: false,
+                    row_written: false,
+                    broken: false,
+                })
+            }
+            Local::Role(Do::Fence { leg }) => {
+                if let Some(grant) = &mut self.port(rank, *leg).grant {
+                    grant.fencing = true;
+                }
+                Ok(())
+            }
+            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) => Ok(()),
+        }
+    }
+
+    /// Whatever may still be written is held by the slot it is written for.
+    fn check(&self, _: &DecodeSetting, ranks: &[DecodeMachine<R>]) -> Result<(), &'static str> {
+        let granted = |ports: &Vec<Port>, machine: &DecodeMachine<R>| {
+            ports.iter().filter_map(|port| port.grant.as_ref()).all(|grant| {
+                no_write_after_free::holds_for(machine.state().value(), grant.leg.slot, &grant.pages)
+            })
+        };
+        let sound = self.ports.iter().zip(ranks).all(|(ports, machine)| granted(ports, machine));
+        if sound { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
+    }
+
+    fn agreed_digest(rank: &DecodeMachine<R>) -> u64 {
+        rank.state().value().digest()
+    }
+
+    fn outside(rank: &DecodeMachine<R>) -> bool {
+        *rank.position() == Position::Outside
+    }
+
+    fn left(rank: &DecodeMachine<R>) -> bool {
+        *rank.position() == Position::Left
+    }
+
+    fn rested(&self, _: &DecodeSetting, ranks: &[DecodeMachine<R>]) -> bool {
+        let idle = |rank: &DecodeMachine<R>| rank.state().value().idle() && rank.waiting() == 0;
+        ranks.iter().all(|rank| Self::left(rank) || (Self::outside(rank) && idle(rank)))
+    }
+
+    fn benign(fact: &DecodeFact) -> bool {
+        match fact {
+            Fact::Retired { .. } => true,
+            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => false,
+            Fact::Role((_, fact)) => match fact {
+                LegFact::HandshakeDone | LegFact::Published | LegFact::PagesLanded | LegFact::Fenced => true,
+                LegFact::RowLanded(row) => row.sound,
+                LegFact::HandshakeFailed | LegFact::TransferFailed => false,
+            },
+        }
+    }
+
+    fn describe(&self, rank: &DecodeMachine<R>, index: usize) -> Vec<(String, String)> {
+        facts::describe(self, rank, index)
+    }
+}
+
+impl<R: Rules> Counters for Surroundings<R> {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.ports.iter_mut().for_each(|ports| ports.visit(visit));
+        self.devices.iter_mut().flatten().for_each(|queued| visit(Counter::Forward, &mut queued.forward.0));
+    }
+}

@@ -1,0 +1,114 @@
+//! Bounds and choices of a decode run.
+
+use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::decode::request::Request;
+use lockstep_spec::ids::{RequestId, TokenId};
+use std::sync::Arc;
+
+use crate::world::Interleaving;
+
+/// A token that ends an output.
+pub const STOP: TokenId = TokenId(1);
+/// A token that does not.
+pub const PLAIN: TokenId = TokenId(0);
+
+/// A kind of request. Kinds differ in prompt or limit, so that a request shows its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestKind {
+    /// Tokens of the prompt.
+    pub prompt: u32,
+    /// Most tokens of the output.
+    pub most: u32,
+    /// Index of the output's token that is a stop token, if any.
+    pub stop_at: Option<u32>,
+}
+
+impl RequestKind {
+    /// A request of this kind.
+    #[must_use]
+    pub fn request(&self, id: RequestId) -> Request {
+        Request { id, prompt_tokens: self.prompt, max_tokens: self.most, ignore_eos: false }
+    }
+
+    /// The token that the model samples at `index` of the output.
+    #[must_use]
+    pub fn token(&self, index: u32) -> TokenId {
+        if self.stop_at == Some(index) { STOP } else { PLAIN }
+    }
+}
+
+/// What may break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Breakage {
+    /// Nothing.
+    Nothing,
+    /// A rank's handshake.
+    Handshake,
+    /// A rank's transfer, in each way: broken off, corrupt, or of another leg.
+    Transfer,
+    /// A rank's clock passes the deadline of a handshake or a transfer.
+    Deadline,
+}
+
+/// Bounds and choices of a decode run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DecodeSetting {
+    /// The group.
+    pub configuration: Arc<GroupConfiguration>,
+    /// Kinds of request that keep arriving while a slot is free.
+    pub kinds: Vec<RequestKind>,
+    /// Whether a client may give any live request up at any time.
+    pub aborts: bool,
+    /// What may break, on any rank at any time.
+    pub breakage: Breakage,
+    /// Whether an answer to an earlier attempt's handshake may still arrive.
+    pub late_facts: bool,
+    /// Whether any rank may ask the group to leave.
+    pub shutdown: bool,
+    /// Which interleavings are explored.
+    pub interleaving: Interleaving,
+}
+
+impl DecodeSetting {
+    /// A run of `ranks` × `slots` with `pages` pages of one position each.
+    #[must_use]
+    pub fn new(ranks: u32, slots: u32, pages: u32, overlap: bool) -> Self {
+        let configuration = GroupConfiguration {
+            ranks,
+            slots,
+            pages,
+            page_size: 1,
+            flights: 1 + u32::from(overlap),
+            brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
+            deadline_ticks: 1,
+            stop_tokens: vec![STOP],
+        };
+        Self {
+            configuration: Arc::new(configuration),
+            kinds: vec![
+                RequestKind { prompt: 1, most: 3, stop_at: Some(1) },
+                RequestKind { prompt: 1, most: 2, stop_at: None },
+            ],
+            aborts: false,
+            breakage: Breakage::Nothing,
+            late_facts: false,
+            shutdown: false,
+            interleaving: Interleaving::FixedOrder,
+        }
+    }
+
+    /// The kind of a request.
+    #[must_use]
+    pub fn kind(&self, request: &Request) -> Option<RequestKind> {
+        let same = |kind: &&RequestKind| {
+            (kind.prompt, kind.most) == (request.prompt_tokens, request.max_tokens)
+        };
+        self.kinds.iter().find(same).copied()
+    }
+
+    /// Slots of the group.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.configuration.slots as usize
+    }
+}

@@ -1,0 +1,39 @@
+//! Exhaustive exploration of a `stateright::Model`, and what can be said of the graph it finds.
+//!
+//! ```text
+//! init_states ─▶ search ──block──▶ expand (all threads) ──harvests──▶ merge ─▶ Exploration
+//!                  ▲                 looks into `seen`                  │ gives ids      │
+//!                  └──────────────── next level ◀───────────────────────┘                ▼
+//!                                                          graph ─▶ liveness: trapped states, fair cycles
+//! ```
+//!
+//! Reading order: `model` (what a model offers), `search`, `expand`, `seen` and `fingerprint`, `trail`; then
+//! `graph`, `components`, `cycles`, `liveness`; `agreement` is the second opinion.
+//!
+//! What is promised: no cap unless asked for, and then no verdict when it is reached; the same counts and the same
+//! counterexample with any number of threads; the counterexample is a shortest one, and among those the first by
+//! action order. States are told apart by 128-bit fingerprints; [`collision_bound`] says how likely that is wrong.
+
+mod agreement;
+mod components;
+mod cycles;
+mod error;
+mod expand;
+mod fingerprint;
+mod graph;
+mod liveness;
+mod model;
+mod search;
+mod seen;
+mod trail;
+
+#[cfg(test)]
+mod tests;
+
+pub use agreement::{Disagreement, agree_with_stateright};
+pub use error::ExploreError;
+pub use fingerprint::collision_bound;
+pub use liveness::{Stall, explore_live, stall, turning_point};
+pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+pub use search::{Counts, End, Exploration, Settings, Unknown, explore};
+pub use trail::{Trail, Walk};

@@ -1,0 +1,6 @@
+//! The explorer against models with known answers, and against Stateright's own checkers.
+
+mod faults;
+mod liveness;
+mod models;
+mod search;

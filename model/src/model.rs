@@ -1,0 +1,136 @@
+//! A world as a model: for Stateright's checkers and for our own explorer.
+
+use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::world::{Action, Environment, FactOf, World};
+use lockstep_spec::invariant::{self, no_stuck};
+use stateright::{Model, Property};
+
+/// A witness: a situation that a run must reach, or it proved nothing about it.
+pub type Witness<E> = (&'static str, fn(&WorldModel<E>, &World<E>) -> bool);
+
+/// A world under a setting.
+#[derive(Debug)]
+pub struct WorldModel<E: Environment> {
+    /// Bounds and choices.
+    pub setting: E::Setting,
+    /// What must be reached.
+    pub witnesses: Vec<Witness<E>>,
+}
+
+impl<E: Environment> WorldModel<E> {
+    /// A world under a setting, with nothing to witness.
+    pub fn new(setting: E::Setting) -> Self {
+        Self { setting, witnesses: Vec::new() }
+    }
+
+    /// The same with witnesses.
+    #[must_use]
+    pub fn witnessing(mut self, witnesses: Vec<Witness<E>>) -> Self {
+        self.witnesses = witnesses;
+        self
+    }
+}
+
+/// The `PROPERTY`-th of all properties, as far as single states show it.
+fn always<E: Environment, const PROPERTY: usize>() -> Property<WorldModel<E>> {
+    let id = invariant::ALL[PROPERTY].id;
+    Property::always(id, |_, world: &World<E>| world.violation != Some(invariant::ALL[PROPERTY].id))
+}
+
+impl<E: Environment> Model for WorldModel<E> {
+    type State = World<E>;
+    type Action = Action<FactOf<E>>;
+
+    fn init_states(&self) -> Vec<World<E>> {
+        vec![World::genesis(&self.setting)]
+    }
+
+    fn actions(&self, state: &World<E>, actions: &mut Vec<Self::Action>) {
+        state.actions(&self.setting, actions);
+    }
+
+    fn next_state(&self, state: &World<E>, action: Self::Action) -> Option<World<E>> {
+        Some(state.after(&self.setting, &action))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            always::<E, 0>(),
+            always::<E, 1>(),
+            always::<E, 3>(),
+            always::<E, 4>(),
+            always::<E, 5>(),
+            always::<E, 6>(),
+            always::<E, 7>(),
+            always::<E, 8>(),
+        ];
+        let witnesses = self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached));
+        properties.extend(witnesses);
+        properties
+    }
+}
+
+impl<E: Environment> Explorable for WorldModel<E> {
+    fn may_stop(&self, state: &World<E>) -> bool {
+        state.ranks.iter().all(E::left)
+    }
+
+    fn lanes(&self, state: &World<E>) -> Vec<Lane> {
+        let lane = |(index, rank)| {
+            let mut lane = Lane::new(format!("rank {index}"));
+            let entered = state.control.ticket(index);
+            lane.cells.push(("waits in".to_string(), entered.map_or("-".to_string(), |t| format!("{t:?}"))));
+            lane.cells.extend(state.environment.describe(rank, index));
+            lane
+        };
+        state.ranks.iter().enumerate().map(lane).collect()
+    }
+
+    fn name_of_action(&self, action: &Self::Action) -> String {
+        match action {
+            Action::Fact(rank, fact) => format!("rank {rank} sees {fact:?}"),
+            Action::Retire(rank) => format!("rank {rank}'s forward retires"),
+            Action::Turn(rank) => format!("rank {rank} turns"),
+            Action::Complete => "the collective completes".to_string(),
+        }
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["fact", "turn", "complete"]
+    }
+
+    fn kind_of_action(&self, action: &Self::Action) -> usize {
+        match action {
+            Action::Fact(..) => 0,
+            Action::Turn(_) => 1,
+            Action::Complete => 2,
+            Action::Retire(_) => usize::MAX,
+        }
+    }
+}
+
+impl<E: Environment> Live for WorldModel<E> {
+    fn goal_property(&self) -> &'static str {
+        no_stuck::PROPERTY.id
+    }
+
+    fn obligations(&self) -> Vec<Obligation> {
+        Vec::new()
+    }
+
+    fn fairness(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn mark_state(&self, state: &World<E>) -> StateMarks {
+        StateMarks { goal: state.rested(&self.setting), ..StateMarks::default() }
+    }
+
+    fn mark_step(&self, _: &World<E>, action: &Self::Action, _: &World<E>) -> StepMarks {
+        let benign = match action {
+            Action::Fact(_, fact) => E::benign(fact),
+            Action::Retire(_) | Action::Turn(_) | Action::Complete => true,
+        };
+        StepMarks { benign, ..StepMarks::default() }
+    }
+}

@@ -1,0 +1,271 @@
+//! N real ranks in one world. The ranks are programs, executed as they are; only what surrounds them is modelled: how collectives meet,
+//! and an [`Environment`] that says which facts may reach which rank.
+//!
+//! Reductions, each a [`Setting`] of the world that a test compares with the unreduced exploration:
+//! * *fixed order*: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just before it
+//!   enters. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks communicate
+//!   beside the collectives.
+//! * *atomic completion*: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
+//!   writes its own state alone. It may hide a crash between two ranks' completions; crashes are not modelled here.
+
+use crate::rebase::Renaming;
+use crate::rendezvous::{Control, Device};
+use lockstep_spec::counters::Counters;
+use lockstep_spec::invariant::{agreed_equal, violated_by};
+use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
+use lockstep_spec::ticket::{Communicator, SiteName};
+use std::fmt::Debug;
+use std::hash::Hash;
+
+/// Which interleavings are explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Interleaving {
+    /// All: any rank moves at any time.
+    Full,
+    /// The lowest rank that has not entered moves.
+    FixedOrder,
+}
+
+/// What surrounds the ranks.
+pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'static {
+    /// The ranks.
+    type Program: RankProgram;
+    /// Bounds and choices of a run.
+    type Setting: Debug + Send + Sync + 'static;
+
+    /// The world before anything happens.
+    fn genesis(setting: &Self::Setting) -> (Vec<Self::Program>, Self);
+
+    /// Which interleavings are explored.
+    fn interleaving(setting: &Self::Setting) -> Interleaving;
+
+    /// Facts that may reach `rank` now.
+    fn facts(
+        &self,
+        setting: &Self::Setting,
+        ranks: &[Self::Program],
+        rank: usize,
+        facts: &mut Vec<FactOf<Self>>,
+    );
+
+    /// Notes that a fact was delivered.
+    fn delivered(&mut self, setting: &Self::Setting, rank: usize, fact: &FactOf<Self>);
+
+    /// The fact that the oldest device collective of `rank` has completed there.
+    fn completed(&mut self, setting: &Self::Setting, ranks: &[Self::Program], rank: usize) -> FactOf<Self>;
+
+    /// Does what a rank asks of its surroundings.
+    ///
+    /// # Errors
+    /// The property that doing it violates.
+    fn perform(
+        &mut self,
+        setting: &Self::Setting,
+        ranks: &[Self::Program],
+        rank: usize,
+        local: &<Self::Program as RankProgram>::Local,
+    ) -> Result<(), &'static str>;
+
+    /// Checks a state in which every rank is between rounds.
+    ///
+    /// # Errors
+    /// The violated property.
+    fn check(&self, setting: &Self::Setting, ranks: &[Self::Program]) -> Result<(), &'static str>;
+
+    /// What two ranks between rounds must have equal.
+    fn agreed_digest(rank: &Self::Program) -> u64;
+
+    /// Whether a rank is between rounds and may turn.
+    fn outside(rank: &Self::Program) -> bool;
+
+    /// Whether a rank left in order.
+    fn left(rank: &Self::Program) -> bool;
+
+    /// Whether nothing is left to do.
+    fn rested(&self, setting: &Self::Setting, ranks: &[Self::Program]) -> bool;
+
+    /// Whether delivering a fact neither aborts, nor fails, nor adds work.
+    fn benign(fact: &FactOf<Self>) -> bool;
+
+    /// Description of a rank for a person: field and value.
+    fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
+}
+
+/// A fact of an environment's ranks.
+pub type FactOf<E> = <<E as Environment>::Program as RankProgram>::Fact;
+/// A site of an environment's ranks.
+pub type SiteOf<E> = <<E as Environment>::Program as RankProgram>::Site;
+
+/// One step of the world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Action<F> {
+    /// A fact reaches a rank.
+    Fact(usize, F),
+    /// A rank's device finishes its oldest collective.
+    Retire(usize),
+    /// A rank's loop turns.
+    Turn(usize),
+    /// The control collective that all ranks have entered completes.
+    Complete,
+}
+
+/// A state of the world.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World<E: Environment> {
+    /// The ranks.
+    pub ranks: Vec<E::Program>,
+    /// What they have entered on the control communicator.
+    pub control: Control<SiteOf<E>>,
+    /// What they have queued on the device communicator.
+    pub device: Device<SiteOf<E>>,
+    /// What surrounds them.
+    pub environment: E,
+    /// The property that does not hold, if any: then there is no next state.
+    pub violation: Option<&'static str>,
+}
+
+impl<E: Environment> World<E> {
+    /// The world before anything happens.
+    #[must_use]
+    pub fn genesis(setting: &E::Setting) -> Self {
+        let (ranks, environment) = E::genesis(setting);
+        Self {
+            control: Control::new(ranks.len()),
+            device: Device::new(ranks.len()),
+            ranks,
+            environment,
+            violation: None,
+        }
+    }
+
+    /// Steps that may come next.
+    pub fn actions(&self, setting: &E::Setting, actions: &mut Vec<Action<FactOf<E>>>) {
+        if self.violation.is_some() {
+            return;
+        }
+        if self.control.full() {
+            actions.push(Action::Complete);
+        }
+        let free = (0..self.ranks.len()).find(|rank| !self.control.waits(*rank));
+        match E::interleaving(setting) {
+            Interleaving::Full => (0..self.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions)),
+            Interleaving::FixedOrder => {
+                if let Some(rank) = free {
+                    self.rank_actions(setting, rank, actions);
+                }
+            }
+        }
+    }
+
+    fn rank_actions(&self, setting: &E::Setting, rank: usize, actions: &mut Vec<Action<FactOf<E>>>) {
+        if E::left(&self.ranks[rank]) {
+            return;
+        }
+        let mut facts = Vec::new();
+        self.environment.facts(setting, &self.ranks, rank, &mut facts);
+        actions.extend(facts.into_iter().map(|fact| Action::Fact(rank, fact)));
+        if self.device.completes(rank) {
+            actions.push(Action::Retire(rank));
+        }
+        if !self.control.waits(rank) {
+            actions.push(Action::Turn(rank));
+        }
+    }
+
+    /// The state after a step.
+    #[must_use]
+    pub fn after(&self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Self {
+        let mut next = self.clone();
+        if let Err(property) = next.take(setting, action) {
+            next.violation = Some(property);
+        }
+        next
+    }
+
+    fn take(&mut self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Result<(), &'static str> {
+        match action {
+            Action::Fact(rank, fact) => {
+                self.environment.delivered(setting, *rank, fact);
+                self.step(setting, *rank, Event::Fact(fact.clone()))
+            }
+            Action::Retire(rank) => {
+                let fact = self.environment.completed(setting, &self.ranks, *rank);
+                self.device.retire(*rank);
+                self.step(setting, *rank, Event::Fact(fact))
+            }
+            Action::Turn(rank) => self.step(setting, *rank, Event::Turn),
+            Action::Complete => self.complete(setting),
+        }
+    }
+
+    fn complete(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
+        let Posted { ticket, payload } = self.control.complete()?;
+        self.device.check_round()?;
+        for rank in 0..self.ranks.len() {
+            self.step(setting, rank, Event::Completed { ticket, payload: payload.clone() })?;
+        }
+        self.close_round(setting)
+    }
+
+    /// When every rank is between rounds, what is agreed is compared, and the counters are rebased.
+    fn close_round(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
+        if !self.control.is_empty() || !self.ranks.iter().all(|rank| E::outside(rank) || E::left(rank)) {
+            return Ok(());
+        }
+        let digests: Vec<(u64, u64)> = self.ranks.iter().map(|rank| (0, E::agreed_digest(rank))).collect();
+        if !agreed_equal::holds(&digests) {
+            return Err(agreed_equal::PROPERTY.id);
+        }
+        self.environment.check(setting, &self.ranks)?;
+        self.rebase();
+        Ok(())
+    }
+
+    fn rebase(&mut self) {
+        let mut renaming = Renaming::default();
+        self.ranks.iter_mut().for_each(|rank| renaming.collect(rank));
+        renaming.collect(&mut self.environment);
+        self.device.rebase(&mut |ticket| renaming.collect(&mut ticket.round));
+        self.ranks.iter_mut().for_each(|rank| renaming.rename(rank));
+        renaming.rename(&mut self.environment);
+        self.device.rebase(&mut |ticket| renaming.rename(&mut ticket.round));
+    }
+
+    fn step(
+        &mut self,
+        setting: &E::Setting,
+        rank: usize,
+        event: Event<FactOf<E>, SiteOf<E>>,
+    ) -> Result<(), &'static str> {
+        let mut effects = Vec::new();
+        self.ranks[rank].step(event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Enter(entry) => self.enter(rank, entry.into())?,
+                Effect::Local(local) => self.environment.perform(setting, &self.ranks, rank, &local)?,
+                Effect::Fault(fault) => return Err(violated_by(&fault)),
+                Effect::Leave => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, rank: usize, posted: Posted<SiteOf<E>>) -> Result<(), &'static str> {
+        match posted.ticket.site.communicator() {
+            Communicator::Control => {
+                self.control.enter(rank, posted);
+                Ok(())
+            }
+            Communicator::Device => self.device.enter(rank, posted.ticket),
+        }
+    }
+
+    /// Whether the group is at rest: nothing entered, nothing queued, nothing to do.
+    #[must_use]
+    pub fn rested(&self, setting: &E::Setting) -> bool {
+        let left = self.ranks.iter().all(E::left);
+        let quiet = self.control.is_empty() && self.device.is_empty();
+        self.violation.is_none() && (left || (quiet && self.environment.rested(setting, &self.ranks)))
+    }
+}
+
