@@ -1,7 +1,27 @@
-//! model
+//! The checker: the protocol's own types explored exhaustively, the conventional design as the thing that fails, and everything around
+//! them that makes a verdict worth something.
+//!
+//! ```text
+//!  spec's machines ─▶ world (N ranks) ────┐
+//!  spec's decide ───▶ agreed_level (any N)┼─▶ model ─▶ explore ─▶ runs ─▶ report, CHECKS.md, proved.json
+//!  conventional ────▶ world ──────────────┘
+//! ```
+//!
+//! Reading order: [`world`] and [`rendezvous`] (what surrounds the ranks), [`decode`] and [`prefill`] (the two groups), [`agreed_level`],
+//! [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`]. [`toys`] are small protocols that the checker's
+//! own tests use.
+
+#![forbid(unsafe_code)]
+
+pub mod agreed_level;
+pub mod conventional;
 pub mod decode;
 pub mod explore;
 pub mod model;
+pub mod prefill;
 pub mod rebase;
 pub mod rendezvous;
+pub mod report;
+pub mod runs;
+pub mod toys;
 pub mod world;

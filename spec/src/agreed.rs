@@ -6,7 +6,7 @@
 //! and [`Entry`], the only thing a transport takes, is built only from an `Agreed<Ticket>`.
 //!
 //! A local value cannot be declared agreed:
-//! ```compile_fail,E0423
+//! ```compile_fail,E0603
 //! let mine: u32 = 3;
 //! let agreed = lockstep_spec::agreed::Agreed(mine);
 //! ```
@@ -22,12 +22,17 @@
 //! It cannot be smuggled in while mapping, since a closure that captures is no `fn` pointer; so a rank-local value cannot choose,
 //! guard or size a collective:
 //! ```compile_fail,E0308
-//! use lockstep_spec::{agreed::Agreed, configuration::GroupConfiguration};
+//! use lockstep_spec::agreed::Agreed;
 //! fn enters(slots: Agreed<u32>, my_queue_is_empty: bool) -> Agreed<bool> {
 //!     slots.map(|slots| slots > 0 && !my_queue_is_empty)
 //! }
 //! ```
-//! and a collective cannot be entered with a ticket of one's own making:
+//! Nor by way of a made-up configuration:
+//! ```compile_fail,E0624
+//! use lockstep_spec::{agreed::Agreed, configuration::GroupConfiguration};
+//! fn agreed(made_up: &GroupConfiguration) -> Agreed<u32> { Agreed::configured(made_up, |made_up| made_up.slots) }
+//! ```
+//! And a collective cannot be entered with a ticket of one's own making:
 //! ```compile_fail,E0624
 //! use lockstep_spec::agreed::Entry;
 //! use lockstep_spec::ticket::Ticket;
@@ -40,6 +45,7 @@
 //! ```
 
 use crate::configuration::GroupConfiguration;
+use crate::counters::{Counter, Counters};
 use crate::fault::Fault;
 use crate::ticket::{Kind, Ticket};
 use alloc::vec::Vec;
@@ -55,7 +61,7 @@ pub struct Agreed<T>(T);
 
 impl<T> Agreed<T> {
     /// A value computed from the group's configuration alone.
-    pub fn configured(configuration: &GroupConfiguration, compute: fn(&GroupConfiguration) -> T) -> Self {
+    pub(crate) fn configured(configuration: &GroupConfiguration, compute: fn(&GroupConfiguration) -> T) -> Self {
         Self(compute(configuration))
     }
 
@@ -70,7 +76,7 @@ impl<T> Agreed<T> {
     }
 
     /// The value computed from this one and the group's configuration.
-    pub fn map_with<U>(
+    pub(crate) fn map_with<U>(
         self,
         configuration: &GroupConfiguration,
         compute: fn(&GroupConfiguration, T) -> U,
@@ -113,9 +119,9 @@ impl<T, E> Agreed<Result<T, E>> {
     }
 }
 
-impl<T: crate::counters::Counters> crate::counters::Counters for Agreed<T> {
-    /// Renaming is a bijection that a checker applies to every rank at once, so what was agreed stays agreed.
-    fn visit(&mut self, visit: &mut dyn FnMut(crate::counters::Counter, &mut u64)) {
+impl<T: Counters> Agreed<T> {
+    /// Renames the counters of an agreed value: a bijection that a checker applies to every rank at once, so what was agreed stays agreed.
+    pub(crate) fn rename(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.0.visit(visit);
     }
 }

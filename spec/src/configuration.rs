@@ -33,8 +33,15 @@ pub const MAX_FLIGHTS: usize = 2;
 /// A configuration that no group can run with, and what to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConfigurationError {
-    /// `ranks`, `slots`, `pages` or `page_size` is zero.
+    /// A size or the deadline is zero.
     Zero(&'static str),
+    /// A rank's index is not below the number of ranks.
+    Rank {
+        /// The index.
+        rank: u32,
+        /// Ranks of the group.
+        ranks: u32,
+    },
     /// `flights` is neither 1 nor 2.
     Flights(u32),
     /// `brief_words` is too small for the verdicts of two full plans and one arrival.
@@ -53,6 +60,9 @@ impl core::fmt::Display for ConfigurationError {
             Self::Flights(flights) => {
                 write!(formatter, "`flights` is {flights}; use 1 (normal loop) or 2 (overlap)")
             }
+            Self::Rank { rank, ranks } => {
+                write!(formatter, "there is no rank {rank} in a group of {ranks}; ranks count from 0")
+            }
             Self::BriefTooShort { words, needed } => {
                 write!(formatter, "`brief_words` is {words}; this group needs at least {needed}")
             }
@@ -66,7 +76,7 @@ impl GroupConfiguration {
     /// Shortest brief that always has room for the verdicts of two full plans, one arrival and one abort, in words.
     #[must_use]
     pub fn least_brief_words(slots: u32) -> u32 {
-        16 + 2 * (slots + 1)
+        slots.saturating_add(1).saturating_mul(2).saturating_add(16)
     }
 
     /// Checks what no group can run with.
@@ -74,8 +84,13 @@ impl GroupConfiguration {
     /// # Errors
     /// Names the first offending field and what it should be.
     pub fn validate(&self) -> Result<(), ConfigurationError> {
-        let sizes =
-            [("ranks", self.ranks), ("slots", self.slots), ("pages", self.pages), ("page_size", self.page_size)];
+        let sizes = [
+            ("ranks", self.ranks),
+            ("slots", self.slots),
+            ("pages", self.pages),
+            ("page_size", self.page_size),
+            ("deadline_ticks", self.deadline_ticks),
+        ];
         if let Some((field, _)) = sizes.into_iter().find(|(_, value)| *value == 0) {
             return Err(ConfigurationError::Zero(field));
         }
@@ -103,7 +118,7 @@ impl GroupConfiguration {
 
     /// Hash that the ranks compare when the group forms.
     #[must_use]
-    pub fn hash(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         Digest::of(self)
     }
 }

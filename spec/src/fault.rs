@@ -32,6 +32,8 @@ pub enum Fault {
         /// What came back.
         got: Ticket,
     },
+    /// The transport completed a collective while this rank had entered none.
+    Unasked(Ticket),
     /// The payload is not as long as the ticket says.
     WrongShape {
         /// The collective.
@@ -51,6 +53,8 @@ pub enum Fault {
     ImpossiblePoll(SlotIndex),
     /// A plan names KV that is not whole on this rank.
     KvNotWhole(SlotIndex),
+    /// A plan names a leg that its decode peer has not listed to this rank.
+    NotListed(SlotIndex),
     /// An invariant of the agreed state does not hold.
     Invariant(&'static str),
 }
@@ -63,6 +67,7 @@ impl fmt::Display for Fault {
             Self::WrongCompletion { expected, got } => {
                 write!(formatter, "entered {expected}, but {got} completed")
             }
+            Self::Unasked(ticket) => write!(formatter, "{ticket} completed, which was not entered"),
             Self::WrongShape { ticket, words } => write!(formatter, "{ticket} brought {words} words"),
             Self::BadBrief(why) => write!(formatter, "the leader's brief is not valid: {why}"),
             Self::VerdictsMissing(forward) => write!(formatter, "no verdicts for retired forward {forward}"),
@@ -72,6 +77,7 @@ impl fmt::Display for Fault {
             Self::UnexpectedRetirement(forward) => write!(formatter, "forward {forward} retired out of order"),
             Self::ImpossiblePoll(slot) => write!(formatter, "impossible poll for slot {slot}"),
             Self::KvNotWhole(slot) => write!(formatter, "the plan names {slot}, whose KV is not whole here"),
+            Self::NotListed(slot) => write!(formatter, "the plan names {slot}, whose page list is not here"),
             Self::Invariant(name) => write!(formatter, "invariant {name} does not hold"),
         }
     }

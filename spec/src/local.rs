@@ -29,13 +29,19 @@ impl Device {
         self.retired.is_empty()
     }
 
-    /// Takes a completion of the device: forwards retire in the order of their launch.
+    /// Takes a completion of the device: forwards retire in the order of their launch. One that was reported before changes nothing.
     pub(crate) fn retire(
         &mut self,
         queue: &[Flight],
         forward: ForwardId,
         tokens: Vec<TokenId>,
     ) -> Result<(), Fault> {
+        let known = |flight: &Flight| flight.id <= forward;
+        if self.retired.iter().any(|(retired, seen)| *retired == forward && *seen == tokens)
+            || !queue.first().is_none_or(known)
+        {
+            return Ok(());
+        }
         let expected = queue.get(self.retired.len());
         if expected.is_none_or(|flight| flight.id != forward || flight.rows.len() != tokens.len()) {
             return Err(Fault::UnexpectedRetirement(forward));
@@ -95,15 +101,20 @@ impl<A> Default for Intake<A> {
 }
 
 impl<A: Arrival> Intake<A> {
-    /// Notes an abort. `true` if the request was never briefed: then it ends here.
-    pub(crate) fn abort<R: Role<Arrival = A>>(&mut self, request: RequestId) -> bool {
-        let before = self.arrivals.len();
-        self.arrivals.retain(|arrival| R::request(arrival) != request);
-        let withdrawn = self.arrivals.len() < before;
-        if !withdrawn && !self.aborts.contains(&request) {
+    /// Takes a new request, unless it is here already.
+    pub(crate) fn submit<R: Role<Arrival = A>>(&mut self, arrival: A) {
+        if !self.arrivals.iter().any(|waiting| R::same(waiting, &arrival)) {
+            self.arrivals.push(arrival);
+        }
+    }
+
+    /// Notes an abort. Returns the request if it was never briefed: then it ends here.
+    pub(crate) fn abort<R: Role<Arrival = A>>(&mut self, request: RequestId) -> Option<A> {
+        let waiting = self.arrivals.iter().position(|arrival| R::request(arrival) == request);
+        if waiting.is_none() && !self.aborts.contains(&request) {
             self.aborts.push(request);
         }
-        withdrawn
+        waiting.map(|index| self.arrivals.remove(index))
     }
 
     /// Arrivals that may be briefed now, in acceptance order.

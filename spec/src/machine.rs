@@ -19,7 +19,7 @@ use crate::ids::{Epoch, ForwardId, RankIndex, RequestId, Round, TokenId};
 use crate::invariant;
 use crate::local::{Device, Intake};
 use crate::program::{Effect, Event, RankProgram};
-use crate::role::{Decision, Inputs, Role};
+use crate::role::{Decision, Inputs, Role, TurnedAway};
 use crate::table::{Flight, State};
 use crate::ticket::{Kind, Site, Ticket};
 use crate::vote::{Ballot, Outcome};
@@ -136,6 +136,10 @@ impl<R: Role> RankMachine<R> {
     /// A configuration that no group can run with.
     pub fn new(configuration: Arc<GroupConfiguration>, rank: RankIndex) -> Result<Self, ConfigurationError> {
         configuration.validate()?;
+        let ranks = configuration.ranks;
+        if rank.0 >= ranks {
+            return Err(ConfigurationError::Rank { rank: rank.0, ranks });
+        }
         Ok(Self {
             rank,
             epoch: Agreed::configured(&configuration, |_| Epoch(0)),
@@ -245,7 +249,8 @@ impl<R: Role> RankMachine<R> {
         let state = self.state.value();
         let verdicts = self.device.verdicts::<R>(&self.configuration, state);
         let room = self.configuration.brief_words as usize;
-        let brief = self.intake.take::<R>(verdicts, state.free_slots(), room, &self.evidence);
+        let slots = if state.closing { 0 } else { state.free_slots() };
+        let brief = self.intake.take::<R>(verdicts, slots, room, &self.evidence);
         brief.encode()
     }
 
@@ -259,7 +264,7 @@ impl<R: Role> RankMachine<R> {
                 let words = complete(&expected, ticket, payload)?;
                 self.decide(outcome, words, effects)
             }
-            Position::Outside => Err(Fault::WrongCompletion { expected: ticket, got: ticket }),
+            Position::Outside => Err(Fault::Unasked(ticket)),
             ended @ (Position::Left | Position::Faulted(_)) => {
                 self.position = ended;
                 Ok(())
@@ -331,11 +336,16 @@ impl<R: Role> RankMachine<R> {
             self.launch(flight, effects);
         }
         self.round = self.round.clone().map(Round::next);
-        if state.value().leaving {
+        self.state = state;
+        let state = self.state.value();
+        if state.closing {
+            let waiting = core::mem::take(&mut self.intake.arrivals);
+            waiting.iter().for_each(|arrival| self.turn_away(arrival, TurnedAway::Aborted, effects));
+        }
+        if self.state.value().leaving() {
             self.position = Position::Left;
             effects.push(Effect::Leave);
         }
-        self.state = state;
         Ok(())
     }
 
@@ -363,13 +373,12 @@ impl<R: Role> RankMachine<R> {
                 self.device.retire(&self.state.value().flights.queue, forward, tokens)
             }
             Fact::Submitted(arrival) => {
-                self.intake.arrivals.push(arrival);
+                self.submit(arrival, effects);
                 Ok(())
             }
             Fact::AbortWanted(request) => {
-                if self.intake.abort::<R>(request) && let Some(effect) = R::withdrawn(request) {
-                    effects.push(Effect::Local(Local::Role(effect)));
-                }
+                let withdrawn = self.intake.abort::<R>(request);
+                withdrawn.iter().for_each(|arrival| self.turn_away(arrival, TurnedAway::Aborted, effects));
                 Ok(())
             }
             Fact::ShutdownWanted => {
@@ -390,6 +399,25 @@ impl<R: Role> RankMachine<R> {
                 Ok(())
             }
         }
+    }
+
+    /// Takes a new request: refused if it could never run or the group is on its way out, ignored if it is known.
+    fn submit(&mut self, arrival: R::Arrival, effects: &mut Effects<R>) {
+        let state = self.state.value();
+        let known = state.slots.iter().filter_map(|slot| slot.occupant.as_ref()).map(R::arrival);
+        if !R::wanted(&arrival, &self.evidence) || known.into_iter().any(|known| R::same(known, &arrival)) {
+            return;
+        }
+        match R::admissible(&self.configuration, &arrival) {
+            Err(reason) => self.turn_away(&arrival, TurnedAway::Refused(reason), effects),
+            Ok(()) if state.closing => self.turn_away(&arrival, TurnedAway::Aborted, effects),
+            Ok(()) => self.intake.submit::<R>(arrival),
+        }
+    }
+
+    fn turn_away(&self, arrival: &R::Arrival, why: TurnedAway, effects: &mut Effects<R>) {
+        let effect = R::turned_away(R::request(arrival), why);
+        effects.extend(effect.map(|effect| Effect::Local(Local::Role(effect))));
     }
 
     fn ended(&self) -> bool {
@@ -430,8 +458,8 @@ impl<R: Role> RankProgram for RankMachine<R> {
 impl<R: Role> Counters for RankMachine<R> {
     /// Visits the counters of a rank between rounds; a posted ticket or brief is not renamed.
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
-        self.round.visit(visit);
-        self.state.visit(visit);
+        self.round.rename(visit);
+        self.state.rename(visit);
         self.evidence.visit(visit);
         self.device.visit(visit);
         self.intake.visit(visit);

@@ -87,6 +87,8 @@ pub enum Reason {
     DeadlinePassed,
     /// The ranks were given different first tokens.
     FirstTokenDiffers,
+    /// It needs more room than the group has, or asks for nothing.
+    NeverFits,
 }
 
 impl Reason {
@@ -101,6 +103,7 @@ impl Reason {
             Self::Revoked => "the other side gave it up",
             Self::DeadlinePassed => "its KV cache did not arrive before the deadline",
             Self::FirstTokenDiffers => "the ranks were given different first tokens",
+            Self::NeverFits => "it needs more KV pages than the group has, or asks for nothing",
         }
     }
 }

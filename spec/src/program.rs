@@ -15,7 +15,7 @@ pub enum Event<F, S> {
     Turn,
     /// Something reached this rank alone.
     Fact(F),
-    /// A collective that this rank entered has completed, with what came out of it.
+    /// A control collective that this rank entered has completed, with what came out of it.
     Completed {
         /// Which one.
         ticket: Ticket<S>,

@@ -5,6 +5,7 @@ use crate::configuration::GroupConfiguration;
 use crate::counters::Counters;
 use crate::fault::Fault;
 use crate::ids::{Attempt, Epoch, Generation, RankIndex, RequestId, SlotIndex, TokenId};
+use crate::poll::Reason;
 use crate::table::{Flight, Occupant, Slot, State};
 use crate::vote::{Outcome, SlotVote};
 use alloc::vec::Vec;
@@ -99,6 +100,8 @@ pub enum Why {
     ResumeLacksPages,
     /// A request waits for a page and is left out of the plan.
     PlanOmitsLacking,
+    /// A request waits for its fence and is left out of the plan.
+    PlanOmitsUnfenced,
     /// A new request took a slot.
     Recorded,
     /// A slot and its pages are free again.
@@ -117,6 +120,15 @@ pub enum Why {
     SurplusDropped,
     /// A token was accepted.
     Token,
+}
+
+/// Why a request ended before it was briefed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnedAway {
+    /// It was aborted, or the group is on its way out.
+    Aborted,
+    /// It could never run.
+    Refused(Reason),
 }
 
 /// One of the two groups.
@@ -158,8 +170,20 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether the leader may brief an arrival now.
     fn ready(arrival: &Self::Arrival, evidence: &Self::Evidence) -> bool;
 
-    /// Whether an arrival that was not briefed is still wanted.
+    /// Whether an arrival that was not briefed is still wanted, next to what else waits and what is in the table.
     fn wanted(arrival: &Self::Arrival, evidence: &Self::Evidence) -> bool;
+
+    /// Whether two arrivals are the same request.
+    fn same(left: &Self::Arrival, right: &Self::Arrival) -> bool;
+
+    /// The arrival that a slot's occupant once was.
+    fn arrival(occupant: &Self::Occupant) -> &Self::Arrival;
+
+    /// Refuses at the door what could never run.
+    ///
+    /// # Errors
+    /// Why it could never run.
+    fn admissible(configuration: &GroupConfiguration, arrival: &Self::Arrival) -> Result<(), Reason>;
 
     /// Whether `token` ends the output of a slot's occupant.
     fn ends(configuration: &GroupConfiguration, occupant: Option<&Self::Occupant>, token: TokenId) -> bool;
@@ -167,14 +191,13 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// The request of an arrival.
     fn request(arrival: &Self::Arrival) -> RequestId;
 
-    /// What the leader does when a request is aborted before it was briefed.
-    fn withdrawn(request: RequestId) -> Option<Self::Effect>;
+    /// What the leader does when a request ends before it was briefed; nothing if nobody waits for its end.
+    fn turned_away(request: RequestId, why: TurnedAway) -> Option<Self::Effect>;
 
     /// The decision: pure, and the same on every rank.
     ///
     /// # Errors
     /// A broken contract, found by every rank at once.
-    #[expect(clippy::type_complexity, reason = "the two parameters are the role's own")]
     fn decide(
         configuration: &GroupConfiguration,
         inputs: Inputs<Self>,

@@ -144,8 +144,8 @@ pub struct State<O> {
     pub pool: PagePool,
     /// The forwards in flight.
     pub flights: Flights,
-    /// Whether the group leaves after this round.
-    pub leaving: bool,
+    /// Whether the group is on its way out: nothing new is taken, and it leaves once idle.
+    pub closing: bool,
 }
 
 impl<O: Occupant> State<O> {
@@ -157,7 +157,7 @@ impl<O: Occupant> State<O> {
             slots: (0..configuration.slots).map(|_| empty.clone()).collect(),
             pool: PagePool::new(configuration.pages),
             flights: Flights { next: ForwardId(0), queue: Vec::new(), pending: Vec::new() },
-            leaving: false,
+            closing: false,
         }
     }
 
@@ -207,6 +207,12 @@ impl<O: Occupant> State<O> {
     #[must_use]
     pub fn free_slots(&self) -> usize {
         self.slots.iter().filter(|slot| slot.occupant.is_none()).count()
+    }
+
+    /// Whether the group leaves after this round.
+    #[must_use]
+    pub fn leaving(&self) -> bool {
+        self.closing && self.idle()
     }
 
     /// Whether nothing is left to do: no slot used, no forward in flight.

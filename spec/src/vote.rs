@@ -123,7 +123,7 @@ impl Ballot {
 pub enum FirstToken {
     /// Every rank was given this token.
     Equal(TokenId),
-    /// The ranks differ, or some rank has none.
+    /// The ranks that have one differ.
     Unequal,
 }
 
@@ -197,6 +197,6 @@ impl Outcome {
     /// Whether no rank has an outstanding effect on the slot's pages.
     #[must_use]
     pub fn drained(&self, slot: SlotIndex) -> bool {
-        self.0[SLOTS + PER_SLOT * slot.index() + DRAINED] != RAISED
+        self.0[SLOTS + PER_SLOT * slot.index() + DRAINED] == NEUTRAL
     }
 }

@@ -7,7 +7,7 @@ use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::ids::{Epoch, Generation, Leg, RequestId, SlotIndex};
+use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::poll::KvPoll;
 
@@ -27,7 +27,7 @@ impl<R: Rules> Surroundings<R> {
         }
         let state = machine.state().value();
         let tenants = || state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-        if state.free_slots() > 0 {
+        if state.free_slots() > 0 && !state.closing {
             let newest = tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0);
             facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(RequestId(newest)))));
         }
@@ -199,6 +199,3 @@ fn receipt(receipt: Receipt) -> String {
 fn broken(poll: KvPoll) -> String {
     format!("broken {poll:?}")
 }
-
-/// The epoch in which every run takes place.
-pub(super) const EPOCH: Epoch = Epoch(0);

@@ -16,7 +16,7 @@ use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::request::Request;
-use lockstep_spec::ids::{ForwardId, Leg, RankIndex, TokenId};
+use lockstep_spec::ids::{Epoch, ForwardId, Leg, RankIndex, TokenId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
 use lockstep_spec::table::Row;
@@ -59,6 +59,15 @@ impl<R: Rules> Surroundings<R> {
         port.whole = None;
     }
 
+    /// The handshake is stopped; an answer that is on its way may still arrive.
+    fn withdraw(&mut self, setting: &DecodeSetting, rank: usize, leg: Leg) {
+        let port = self.port(rank, leg);
+        if port.handshake == Handshake::Open(leg) && setting.late_facts {
+            port.late = Some(leg);
+        }
+        port.handshake = Handshake::None;
+    }
+
     /// Pages may be published only after every rank's handshake for that attempt, and over nothing that is still granted.
     fn publish(&mut self, rank: usize, grant: Grant) -> Result<(), &'static str> {
         let leg = grant.leg;
@@ -85,8 +94,9 @@ impl<R: Rules> Surroundings<R> {
         let mut tokens = Vec::new();
         for row in rows {
             let state = machine.state().value();
-            let whole = self.ports[rank][row.slot.index()].whole;
-            if whole.is_none() || state.leg(lockstep_spec::ids::Epoch(0), row.slot) != whole {
+            let port = &self.ports[rank][row.slot.index()];
+            let theirs = port.whole.is_some() && state.leg(Epoch(0), row.slot) == port.whole;
+            if !theirs || port.grant.is_some() {
                 return Err(kv_before_run::PROPERTY.id);
             }
             let request = state.occupant(row.slot).map(|tenant| tenant.request);
@@ -167,6 +177,10 @@ impl<R: Rules> Environment for Surroundings<R> {
                     row_written: false,
                     broken: false,
                 })
+            }
+            Local::Role(Do::Withdraw { leg }) => {
+                self.withdraw(setting, rank, *leg);
+                Ok(())
             }
             Local::Role(Do::Fence { leg }) => {
                 if let Some(grant) = &mut self.port(rank, *leg).grant {

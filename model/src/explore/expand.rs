@@ -122,6 +122,7 @@ fn expand_state<M: Explorable>(view: &View<'_, M>, id: u32, state: &M::State, ha
         harvest.attempt = Some(index);
         take(view, (id, state), (index, action), harvest);
     }
+    harvest.attempt = None;
     if let Some(marking) = view.marking {
         let degree = harvest.transitions - before.0;
         harvest.edges.degrees.push(u32::try_from(degree).unwrap_or(u32::MAX));

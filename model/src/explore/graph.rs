@@ -99,6 +99,17 @@ impl Graph {
         low_half(self.steps[edge])
     }
 
+    /// Bits of the obligations that are pending somewhere.
+    pub(crate) fn ever_pending(&self) -> u32 {
+        high_half(self.states.iter().fold(0, |all, marks| all | marks)) & !(1 << MOST_OBLIGATIONS)
+    }
+
+    /// Bits of the fairness constraints that are enabled somewhere and taken nowhere.
+    pub(crate) fn never_taken(&self) -> u32 {
+        let enabled = self.states.iter().fold(0, |all, marks| all | low_half(*marks));
+        self.steps.iter().fold(enabled, |open, marks| open & !low_half(*marks))
+    }
+
     /// The states from which no benign edges lead to a goal, in breadth-first order.
     pub(crate) fn trapped(&self) -> Vec<u32> {
         let backward = Backward::benign(self);
@@ -122,6 +133,10 @@ const fn obligation_bit(obligation: usize) -> u64 {
 #[expect(clippy::cast_possible_truncation, reason = "the fairness bits are the low half")]
 const fn low_half(marks: u64) -> u32 {
     marks as u32
+}
+
+const fn high_half(marks: u64) -> u32 {
+    (marks >> OBLIGATIONS_FROM) as u32
 }
 
 /// The benign edges, by target.

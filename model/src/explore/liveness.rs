@@ -66,6 +66,18 @@ pub fn stall<M: Live>(model: &M, exploration: &Exploration) -> Option<Stall> {
     Some(Stall::Starved { obligation, at, cycle })
 }
 
+/// Obligations that are never pending and fairness constraints that are enabled but never taken: with either, what is
+/// said of progress may be true for no good reason.
+#[must_use]
+pub fn idle_marks<M: Live>(model: &M, exploration: &Exploration) -> Vec<String> {
+    let Some(graph) = &exploration.graph else { return Vec::new() };
+    let (pending, silent) = (graph.ever_pending(), graph.never_taken());
+    let obligations = model.obligations().into_iter().enumerate().filter(|(index, _)| pending & (1 << index) == 0);
+    let constraints = model.fairness().into_iter().enumerate().filter(|(index, _)| silent & (1 << index) != 0);
+    let obligations = obligations.map(|(_, owed)| format!("obligation of {}", owed.subject));
+    obligations.chain(constraints.map(|(_, name)| format!("fairness of {name}"))).collect()
+}
+
 /// The first step of `walk`, which ends in a fault, after which no benign steps lead to a goal any more.
 ///
 /// `None` if the goal stays in reach up to the fault, was never in reach, or would take too many states to decide.

@@ -33,7 +33,7 @@ mod tests;
 pub use agreement::{Disagreement, agree_with_stateright};
 pub use error::ExploreError;
 pub use fingerprint::collision_bound;
-pub use liveness::{Stall, explore_live, stall, turning_point};
+pub use liveness::{Stall, explore_live, idle_marks, stall, turning_point};
 pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
 pub use search::{Counts, End, Exploration, Settings, Unknown, explore};
 pub use trail::{Trail, Walk};

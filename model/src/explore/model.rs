@@ -100,7 +100,9 @@ pub struct StepMarks {
 
 /// A model with progress to be shown.
 ///
-/// Fairness is weak: a behaviour is fair if each constraint is, again and again, either disabled or taken.
+/// Fairness is weak: a behaviour is fair if each constraint is, again and again, either disabled or taken. To mark a
+/// constraint as enabled where no step takes it at once is to assume more than that; one that no step takes anywhere
+/// makes the run vacuous.
 pub trait Live: Explorable {
     /// The property violated in a state from which no benign steps lead to a goal.
     fn goal_property(&self) -> &'static str;

@@ -171,7 +171,6 @@ fn slot_in(fingerprints: &[u128], fingerprint: u128) -> usize {
     slot
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "only the top bits are left")]
 const fn shard_of(fingerprint: u128) -> u32 {
     (fingerprint >> (u128::BITS - SHARD_BITS)) as u32
 }

@@ -90,6 +90,11 @@ pub enum Do {
         /// The pages, in the order of positions.
         pages: Vec<PageId>,
     },
+    /// The attempt ended before anything was granted: stop its handshake, and tell the prefill side that it is not wanted.
+    Withdraw {
+        /// The leg.
+        leg: Leg,
+    },
     /// Fence a leg: cancel its publish or revoke its grant, and report `Fenced`.
     Fence {
         /// The leg.

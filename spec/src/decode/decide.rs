@@ -64,8 +64,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     /// Follows the order of work.
     pub(crate) fn run(mut self) -> Result<Decision<Tenant, Action>, Fault> {
-        if self.outcome.shutdown() {
-            self.state.leaving = true;
+        if self.outcome.shutdown() && !self.state.closing {
+            self.state.closing = true;
             self.reasons.push(Why::Shutdown);
         }
         for work in R::order() {
@@ -103,6 +103,12 @@ impl<'a, R: Rules> Deciding<'a, R> {
     /// New requests take the lowest free slots; verdicts wait for their forwards.
     fn record(&mut self) -> Result<(), Fault> {
         for request in &self.brief.arrivals {
+            if request.admissible(self.configuration).is_err() {
+                return Err(Fault::BadBrief("an arrival that could never run"));
+            }
+            if !self.state.by_age(|tenant| tenant.request.id == request.id).is_empty() {
+                return Err(Fault::BadBrief("an arrival that is in the table already"));
+            }
             let free = self.state.enumerate().find(|(_, slot)| slot.occupant.is_none());
             let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
             let slot = &mut self.state.slots[index.index()];
@@ -191,11 +197,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
         self.drain(slot, outcome);
     }
 
+    /// Ends what the brief names, and everything once the group is on its way out.
     fn abort(&mut self) {
-        for request in &self.brief.aborts {
-            let live = self.state.by_age(|tenant| tenant.request.id == *request && !tenant.ended());
-            for slot in live {
-                self.end(slot, *request, End::Aborted);
+        let (aborts, closing) = (&self.brief.aborts, self.state.closing);
+        let live = |tenant: &Tenant| !tenant.ended() && (closing || aborts.contains(&tenant.request.id));
+        for slot in self.state.by_age(live) {
+            if let Some(request) = self.state.occupant(slot).map(|tenant| tenant.request.id) {
+                self.end(slot, request, End::Aborted);
                 self.reasons.push(Why::Aborted);
             }
         }
@@ -269,9 +277,12 @@ impl<'a, R: Rules> Deciding<'a, R> {
                 let Some(tenant) = self.tenant(slot) else { return };
                 tenant.phase = Phase::Ready;
                 let stops = ends(configuration, tenant, token);
+                let brings_token = R::transfer_brings_token(tenant.generated);
                 self.actions.push(Action::EndAttempt { leg });
                 self.reasons.push(Why::FirstToken);
-                self.accept(slot, TokenSource::FirstToken(token), stops);
+                if brings_token {
+                    self.accept(slot, TokenSource::FirstToken(token), stops);
+                }
             }
         }
     }
@@ -284,9 +295,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
         let mut rows = Vec::new();
         for slot in R::plan_order(self.state.by_age(Tenant::runs)) {
             let flying = self.flying(slot);
-            let configuration = self.configuration;
+            let (configuration, drained) = (self.configuration, self.outcome.drained(slot));
             let Some(tenant) = self.tenant(slot) else { continue };
             if !R::wants_launch(tenant, flying) {
+                continue;
+            }
+            if !R::may_launch(drained) {
+                self.reasons.push(Why::PlanOmitsUnfenced);
                 continue;
             }
             let position = tenant.next_position(flying);

@@ -86,6 +86,17 @@ pub enum Receipt {
     Broken(KvPoll),
 }
 
+/// What an attempt that ends leaves to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// A grant is to be revoked.
+    Granted,
+    /// A handshake is to be stopped.
+    Shaking,
+    /// Nothing.
+    Nothing,
+}
+
 /// What one rank saw of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotEvidence {
@@ -115,16 +126,21 @@ impl SlotEvidence {
         self.age_ticks = 0;
     }
 
-    /// Notes that the decision ends the attempt. `true` if there is a grant to revoke.
-    pub(crate) fn end_attempt(&mut self) -> bool {
-        self.handshake = Handshake::None;
+    /// Notes that the decision ends the attempt.
+    pub(crate) fn end_attempt(&mut self) -> Ended {
+        let shaking = self.handshake != Handshake::None && self.grant == Grant::None;
         let granted = self.open();
+        self.handshake = Handshake::None;
         self.grant = match self.grant {
             Grant::Queued => Grant::Cancelling,
             Grant::Published => Grant::Revoking,
             kept @ (Grant::None | Grant::Cancelling | Grant::Revoking) => kept,
         };
-        granted
+        match (granted, shaking) {
+            (true, _) => Ended::Granted,
+            (false, true) => Ended::Shaking,
+            (false, false) => Ended::Nothing,
+        }
     }
 
     /// Forgets an occupant that left.

@@ -14,13 +14,14 @@ pub mod rules;
 use crate::configuration::GroupConfiguration;
 use crate::decode::action::{Action, Do, TokenSource};
 use crate::decode::decide::Deciding;
-use crate::decode::evidence::{Evidence, LegFact, Receipt};
+use crate::decode::evidence::{Ended, Evidence, LegFact, Receipt};
 use crate::decode::phase::Tenant;
 use crate::decode::request::Request;
 use crate::decode::rules::{Rules, Shipped};
 use crate::fault::Fault;
 use crate::ids::{Epoch, Leg, RankIndex, RequestId, SlotIndex, TokenId};
-use crate::role::{Decision, Inputs, Role};
+use crate::poll::Reason;
+use crate::role::{Decision, Inputs, Role, TurnedAway};
 use crate::table::{Flight, Slot, State};
 use crate::vote::SlotVote;
 use alloc::vec::Vec;
@@ -75,12 +76,28 @@ impl<R: Rules> Role for Decode<R> {
         occupant.is_some_and(|tenant| decide::ends(configuration, tenant, token))
     }
 
+    fn same(left: &Request, right: &Request) -> bool {
+        left.id == right.id
+    }
+
+    fn arrival(occupant: &Tenant) -> &Request {
+        &occupant.request
+    }
+
+    fn admissible(configuration: &GroupConfiguration, arrival: &Request) -> Result<(), Reason> {
+        arrival.admissible(configuration)
+    }
+
     fn request(arrival: &Request) -> RequestId {
         arrival.id
     }
 
-    fn withdrawn(request: RequestId) -> Option<Do> {
-        Some(Do::End { request, outcome: phase::Outcome::Aborted })
+    fn turned_away(request: RequestId, why: TurnedAway) -> Option<Do> {
+        let outcome = match why {
+            TurnedAway::Aborted => phase::Outcome::Aborted,
+            TurnedAway::Refused(reason) => phase::Outcome::Failed(reason),
+        };
+        Some(Do::End { request, outcome })
     }
 
     fn decide(
@@ -107,8 +124,10 @@ impl<R: Rules> Role for Decode<R> {
                 effect(Do::Publish { leg: *leg, pages: pages.clone() });
             }
             Action::EndAttempt { leg } => {
-                if seen(evidence, *leg, evidence::SlotEvidence::end_attempt) == Some(true) {
-                    effect(Do::Fence { leg: *leg });
+                match seen(evidence, *leg, evidence::SlotEvidence::end_attempt) {
+                    Some(Ended::Granted) => effect(Do::Fence { leg: *leg }),
+                    Some(Ended::Shaking) => effect(Do::Withdraw { leg: *leg }),
+                    Some(Ended::Nothing) | None => {}
                 }
             }
             Action::Release { leg } => {

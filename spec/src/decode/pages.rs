@@ -9,12 +9,6 @@ use crate::ids::SlotIndex;
 use crate::poll::KvPoll;
 use crate::role::Why;
 
-/// What one pass of growth found.
-struct Growth {
-    /// Pages that requests lack after the pass.
-    lacking: usize,
-}
-
 impl<R: Rules> Deciding<'_, R> {
     /// Frees what nothing can touch any more.
     pub(crate) fn release(&mut self) {
@@ -23,7 +17,10 @@ impl<R: Rules> Deciding<'_, R> {
                 continue;
             }
             let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut() else { continue };
-            self.state.pool.give(&mut tenant.pages);
+            let mut pages = core::mem::take(&mut tenant.pages);
+            if R::returns_pages() {
+                self.state.pool.give(&mut pages);
+            }
             if tenant.ended() {
                 let leg = self.leg(slot);
                 self.actions.push(Action::Release { leg });
@@ -42,24 +39,22 @@ impl<R: Rules> Deciding<'_, R> {
     /// that are being given up count as promised; beyond that the youngest gives its pages up.
     pub(crate) fn grow(&mut self) {
         loop {
-            let Growth { lacking } = self.grow_once();
+            let lacking = self.grow_once();
             self.pressure.growth_lacks = lacking > 0;
             if lacking == 0 {
                 return;
             }
-            if R::counts_promised() && self.promised() >= lacking {
+            if self.promised() >= lacking {
                 return self.reasons.push(Why::GrowthWaitsForPromised);
             }
             if !self.retract_one() {
                 return self.reasons.push(Why::GrowthWaitsAlone);
             }
-            if !R::counts_promised() && self.promised() >= lacking {
-                return;
-            }
         }
     }
 
-    fn grow_once(&mut self) -> Growth {
+    /// One pass, oldest first. Returns the pages that requests lack after it.
+    fn grow_once(&mut self) -> usize {
         let mut lacking = 0;
         for slot in self.state.by_age(Tenant::runs) {
             let flying = self.flying(slot);
@@ -75,7 +70,7 @@ impl<R: Rules> Deciding<'_, R> {
                 self.reasons.push(Why::Grew);
             }
         }
-        Growth { lacking }
+        lacking
     }
 
     /// Free pages, and those that are being given up.

@@ -5,6 +5,7 @@ use crate::brief::Arrival;
 use crate::configuration::GroupConfiguration;
 use crate::counters::{Counter, Counters};
 use crate::ids::RequestId;
+use crate::poll::Reason;
 use serde::{Deserialize, Serialize};
 
 /// A request to decode.
@@ -20,32 +21,16 @@ pub struct Request {
     pub ignore_eos: bool,
 }
 
-/// Why a request can never run in a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NeverFits {
-    /// The prompt or the output is empty.
-    Empty,
-    /// It needs more KV positions than the group has.
-    TooLong {
-        /// Positions that it needs: prompt + output - 1.
-        needed: u64,
-        /// Positions that the group has.
-        capacity: u32,
-    },
-}
-
 impl Request {
     /// Refuses at the door what could never run.
     ///
     /// # Errors
-    /// Why it can never run.
-    pub fn admissible(&self, configuration: &GroupConfiguration) -> Result<(), NeverFits> {
-        if self.prompt_tokens == 0 || self.max_tokens == 0 {
-            return Err(NeverFits::Empty);
-        }
-        let needed = u64::from(self.prompt_tokens) + u64::from(self.max_tokens) - 1;
-        let capacity = configuration.capacity();
-        if needed > u64::from(capacity) { Err(NeverFits::TooLong { needed, capacity }) } else { Ok(()) }
+    /// [`Reason::NeverFits`]: prompt or output is empty, or prompt + output - 1 positions are more than the group has.
+    pub fn admissible(&self, configuration: &GroupConfiguration) -> Result<(), Reason> {
+        let asks = self.prompt_tokens > 0 && self.max_tokens > 0;
+        let positions = u64::from(self.prompt_tokens) + u64::from(self.max_tokens);
+        let fits = positions <= u64::from(configuration.capacity()) + 1;
+        if asks && fits { Ok(()) } else { Err(Reason::NeverFits) }
     }
 
     /// Positions that a whole run of it takes.

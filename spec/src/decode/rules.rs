@@ -71,11 +71,6 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether pages that others are giving up count before a victim is chosen.
-    fn counts_promised() -> bool {
-        true
-    }
-
     /// Whether retracted requests may take pages in this round.
     fn may_resume(pressure: Pressure) -> bool {
         !pressure.growth_lacks
@@ -84,6 +79,12 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether new requests may take pages in this round.
     fn may_admit(pressure: Pressure) -> bool {
         !pressure.growth_lacks && !pressure.retracted_waits
+    }
+
+    /// Whether a transfer brings the token that follows what it computed. It always does where prefill computes prompt and output so far,
+    /// so that each retraction costs time and never progress; a resume from a copy would bring none.
+    fn transfer_brings_token(_generated: u32) -> bool {
+        true
     }
 
     /// Positions that a starting transfer takes pages for: those of the first launch too.
@@ -96,9 +97,20 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         tenant.wants_launch(flying)
     }
 
+    /// Whether a released slot's pages go back to the pool.
+    fn returns_pages() -> bool {
+        true
+    }
+
     /// Whether pages may be freed, with `flying` forwards that name them in flight.
     fn releasable(flying: u32, drained: bool) -> bool {
         flying == 0 && drained
+    }
+
+    /// Whether a request may be in a plan, given whether every rank's fence of its transfer is done: a peer that writes again would
+    /// write over what the forward writes.
+    fn may_launch(drained: bool) -> bool {
+        drained
     }
 
     /// Whether no effect of this rank that touches a slot's pages is outstanding: false from the decision to publish the pages until

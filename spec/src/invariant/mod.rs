@@ -1,7 +1,9 @@
 //! The properties, each in one file: its sentence, its source, what it does not cover, and its check as a plain function. The checker
 //! calls them in every state it reaches; the runtime calls its own rank's part after every decision, in production too.
 
+pub mod admission_fair;
 pub mod agreed_equal;
+pub mod ends;
 pub mod kv_before_run;
 pub mod matched;
 pub mod no_fault;
@@ -30,7 +32,7 @@ pub struct Property {
 }
 
 /// All properties, in the order in which reports list them.
-pub const ALL: [Property; 9] = [
+pub const ALL: [Property; 11] = [
     matched::PROPERTY,
     no_skip::PROPERTY,
     no_stuck::PROPERTY,
@@ -40,6 +42,8 @@ pub const ALL: [Property; 9] = [
     pages_sound::PROPERTY,
     no_write_after_free::PROPERTY,
     no_fault::PROPERTY,
+    ends::PROPERTY,
+    admission_fair::PROPERTY,
 ];
 
 /// Checks what one rank can check of a decision.
@@ -64,14 +68,14 @@ pub fn check_decision<O: Occupant, A>(
 pub fn violated_by(fault: &Fault) -> &'static str {
     match fault {
         Fault::Invariant(id) => id,
-        Fault::KvNotWhole(_) => kv_before_run::PROPERTY.id,
+        Fault::KvNotWhole(_) | Fault::NotListed(_) => kv_before_run::PROPERTY.id,
         Fault::Diverged(_) => agreed_equal::PROPERTY.id,
-        Fault::WrongCompletion { .. } | Fault::WrongShape { .. } => matched::PROPERTY.id,
+        Fault::WrongCompletion { .. } | Fault::Unasked(_) | Fault::WrongShape { .. } => matched::PROPERTY.id,
+        Fault::ImpossiblePoll(_) => vote_fresh::PROPERTY.id,
         Fault::Raised
         | Fault::BadBrief(_)
         | Fault::VerdictsMissing(_)
         | Fault::RetiredAhead(_)
-        | Fault::UnexpectedRetirement(_)
-        | Fault::ImpossiblePoll(_) => no_fault::PROPERTY.id,
+        | Fault::UnexpectedRetirement(_) => no_fault::PROPERTY.id,
     }
 }

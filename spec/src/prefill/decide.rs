@@ -5,7 +5,7 @@ use crate::brief::Brief;
 use crate::configuration::GroupConfiguration;
 use crate::fault::Fault;
 use crate::ids::SlotIndex;
-use crate::poll::KvPoll;
+use crate::poll::{KvPoll, Reason};
 use crate::prefill::action::Action;
 use crate::prefill::leg::{LegOutcome, LegPhase, LegTenant, PrefillLeg};
 use crate::prefill::rules::Rules;
@@ -51,12 +51,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     /// Record, retire, poll, release, compose.
     pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
-        if self.outcome.shutdown() {
-            self.state.leaving = true;
+        if self.outcome.shutdown() && !self.state.closing {
+            self.state.closing = true;
             self.reasons.push(Why::Shutdown);
         }
         self.record()?;
         let retired = self.retire()?;
+        self.close();
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
@@ -76,13 +77,14 @@ impl<'a, R: Rules> Deciding<'a, R> {
             slot.generation.0 += 1;
             slot.occupant = Some(LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() });
             self.reasons.push(Why::Recorded);
-            if self.configuration.pages_for(arrival.tokens) > self.configuration.pages as usize {
-                self.end(index, LegOutcome::TooLong);
+            if fits(self.configuration, arrival).is_err() {
+                self.end(index, LegOutcome::Failed(Reason::NeverFits));
             }
         }
         let flights = &mut self.state.flights;
         flights.pending.extend(self.brief.verdicts.iter().cloned());
-        if flights.pending.len() > flights.queue.len() {
+        let matching = flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
+        if flights.pending.len() > flights.queue.len() || !matching {
             return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
         }
         Ok(())
@@ -93,10 +95,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
         let retired = self.outcome.retired();
         for index in 0..retired {
             let flights = &mut self.state.flights;
-            if flights.queue.is_empty() || flights.pending.is_empty() {
-                return Err(Fault::VerdictsMissing(flights.next));
+            if flights.queue.is_empty() {
+                return Err(Fault::UnexpectedRetirement(flights.next));
             }
             let flight = flights.queue.remove(0);
+            if flights.pending.is_empty() {
+                return Err(Fault::VerdictsMissing(flight.id));
+            }
             flights.pending.remove(0);
             self.outcome.tokens_equal(index)?;
             for (row, slot) in flight.rows.iter().map(|row| row.slot).enumerate() {
@@ -110,6 +115,16 @@ impl<'a, R: Rules> Deciding<'a, R> {
         Ok(retired)
     }
 
+    /// On its way out, the group gives up what is not in a forward.
+    fn close(&mut self) {
+        let given_up = |tenant: &LegTenant| matches!(tenant.phase, LegPhase::Waiting | LegPhase::Inflight);
+        if self.state.closing {
+            for slot in self.state.by_age(given_up) {
+                self.end(slot, LegOutcome::Failed(Reason::Revoked));
+            }
+        }
+    }
+
     fn end(&mut self, slot: SlotIndex, outcome: LegOutcome) {
         let Some(tenant) = self.tenant(slot) else { return };
         tenant.phase = LegPhase::Draining(outcome);
@@ -117,7 +132,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
         self.actions.push(Action::End { slot, leg, outcome });
         self.reasons.push(match outcome {
             LegOutcome::Written => Why::LegWritten,
-            LegOutcome::Failed(_) | LegOutcome::TooLong => Why::Failed,
+            LegOutcome::Failed(_) => Why::Failed,
         });
     }
 
@@ -135,12 +150,10 @@ impl<'a, R: Rules> Deciding<'a, R> {
             let waiting = found.occupant.as_ref().is_some_and(|tenant| tenant.phase == LegPhase::Waiting);
             match poll.failure() {
                 Some(reason) => self.end(slot, LegOutcome::Failed(reason)),
-                None if waiting => {
-                    if poll >= KvPoll::WaitingForInput || !R::waits_for_lists() {
-                        eligible.push(slot);
-                    }
+                None if waiting && (poll >= KvPoll::WaitingForInput || !R::waits_for_lists()) => {
+                    eligible.push(slot);
                 }
-                None if poll == KvPoll::Success => self.end(slot, LegOutcome::Written),
+                None if !waiting && poll == KvPoll::Success => self.end(slot, LegOutcome::Written),
                 None => {}
             }
         }
@@ -195,6 +208,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
         tenant.phase = LegPhase::Running;
         Some(Row { slot, position: 0, tokens, pages: tenant.pages.clone() })
     }
+}
+
+/// Whether a leg can run at all. Unlike a request at decode's door it is recorded and ended, so that its decode side is told by every rank.
+fn fits(configuration: &GroupConfiguration, arrival: &PrefillLeg) -> Result<(), Reason> {
+    let pages = configuration.pages_for(arrival.tokens);
+    let fits = arrival.tokens > 0 && pages <= configuration.pages as usize;
+    if fits { Ok(()) } else { Err(Reason::NeverFits) }
 }
 
 fn sampled(state: &State<LegTenant>, slot: SlotIndex) -> Option<(u64, LegPhase)> {

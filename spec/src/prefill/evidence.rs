@@ -56,11 +56,13 @@ pub struct Evidence {
     pub listings: BTreeMap<SlotIndex, Listing>,
     /// By slot of this group.
     pub writes: Vec<Writes>,
+    /// By slot of this group: ticks that its leg has waited for its list or its writes, up to the deadline.
+    pub age_ticks: Vec<u32>,
 }
 
 impl Evidence {
     pub(crate) fn new(configuration: &GroupConfiguration) -> Self {
-        Self { listings: BTreeMap::new(), writes: vec![Writes::None; configuration.slots as usize] }
+        Self { listings: BTreeMap::new(), writes: vec![Writes::None; configuration.slots as usize], age_ticks: vec![0; configuration.slots as usize] }
     }
 
     /// Whether a leg is listed here and still wanted.
@@ -108,44 +110,68 @@ impl Evidence {
         }
     }
 
-    /// This rank's vote on a slot.
-    pub(crate) fn sample<R: Rules>(&self, slot: &Slot<LegTenant>, index: SlotIndex) -> SlotVote {
-        let writes = self.writes.get(index.index()).copied().unwrap_or(Writes::None);
-        let drained = R::drained(writes);
-        match &slot.occupant {
-            None => SlotVote { drained, ..SlotVote::NEUTRAL },
-            Some(tenant) => SlotVote { poll: self.poll(tenant, writes), first_token: None, drained },
+    pub(crate) fn tick(&mut self, configuration: &GroupConfiguration, state: &State<LegTenant>) {
+        for ((age, slot), writes) in self.age_ticks.iter_mut().zip(&state.slots).zip(&self.writes) {
+            let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
+                LegPhase::Waiting => true,
+                LegPhase::Inflight => *writes == Writes::Outstanding,
+                LegPhase::Running | LegPhase::Draining(_) => false,
+            });
+            if waits && *age < configuration.deadline_ticks {
+                *age += 1;
+            }
         }
     }
 
-    fn poll(&self, tenant: &LegTenant, writes: Writes) -> KvPoll {
+    /// This rank's vote on a slot.
+    pub(crate) fn sample<R: Rules>(
+        &self,
+        configuration: &GroupConfiguration,
+        slot: &Slot<LegTenant>,
+        index: SlotIndex,
+    ) -> SlotVote {
+        let writes = self.writes.get(index.index()).copied().unwrap_or(Writes::None);
+        let age = self.age_ticks.get(index.index()).copied().unwrap_or(0);
+        let late = age >= configuration.deadline_ticks;
+        let drained = R::drained(writes);
+        match &slot.occupant {
+            None => SlotVote { drained, ..SlotVote::NEUTRAL },
+            Some(tenant) => SlotVote { poll: self.poll(tenant, writes, late), first_token: None, drained },
+        }
+    }
+
+    fn poll(&self, tenant: &LegTenant, writes: Writes, late: bool) -> KvPoll {
         let leg = tenant.arrival.leg;
         match tenant.phase {
             LegPhase::Waiting if self.unwanted(leg) => KvPoll::Revoked,
             LegPhase::Waiting if self.listed(leg) => KvPoll::WaitingForInput,
+            LegPhase::Waiting if late => KvPoll::DeadlinePassed,
             LegPhase::Waiting => KvPoll::Bootstrapping,
             LegPhase::Inflight => match writes {
                 Writes::Done => KvPoll::Success,
                 Writes::Failed => KvPoll::TransferFailed,
                 Writes::None | Writes::Outstanding if self.unwanted(leg) => KvPoll::Revoked,
+                Writes::None | Writes::Outstanding if late => KvPoll::DeadlinePassed,
                 Writes::None | Writes::Outstanding => KvPoll::Transferring,
             },
             LegPhase::Running | LegPhase::Draining(_) => KvPoll::Success,
         }
     }
 
+    /// Notes how far a slot's writes are; its clock starts anew.
     pub(crate) fn set_writes(&mut self, slot: SlotIndex, to: Writes) {
         if let Some(writes) = self.writes.get_mut(slot.index()) {
             *writes = to;
         }
+        if let Some(age) = self.age_ticks.get_mut(slot.index()) {
+            *age = 0;
+        }
     }
 
-    /// Forgets a leg that ended; a later leg of its slot is kept.
+    /// Ends a leg for good: a page list that is delivered again does not bring it back. A later leg of its slot is kept.
     pub(crate) fn forget(&mut self, slot: SlotIndex, leg: Leg) {
         self.set_writes(slot, Writes::None);
-        if self.listings.get(&leg.slot).is_some_and(|listing| listing.leg == leg) {
-            self.listings.remove(&leg.slot);
-        }
+        self.list(Listing { leg, revoked: true });
     }
 }
 

@@ -66,8 +66,6 @@ pub enum LegOutcome {
     Written,
     /// It failed.
     Failed(Reason),
-    /// It can never run: it needs more pages than the group has.
-    TooLong,
 }
 
 /// Where a leg is.

@@ -16,7 +16,8 @@ use crate::prefill::decide::Deciding;
 use crate::prefill::evidence::{Evidence, WriteFact, Writes};
 use crate::prefill::leg::{LegOutcome, LegTenant, PrefillLeg};
 use crate::prefill::rules::{Rules, Shipped};
-use crate::role::{Decision, Inputs, Role};
+use crate::poll::Reason;
+use crate::role::{Decision, Inputs, Role, TurnedAway};
 use crate::table::{Flight, Slot, State};
 use crate::vote::SlotVote;
 use alloc::vec::Vec;
@@ -45,15 +46,17 @@ impl<R: Rules> Role for Prefill<R> {
         evidence.absorb(state, leg, fact);
     }
 
-    fn tick(_: &GroupConfiguration, _: &State<LegTenant>, _: &mut Evidence) {}
+    fn tick(configuration: &GroupConfiguration, state: &State<LegTenant>, evidence: &mut Evidence) {
+        evidence.tick(configuration, state);
+    }
 
     fn sample(
-        _: &GroupConfiguration,
+        configuration: &GroupConfiguration,
         slot: &Slot<LegTenant>,
         index: SlotIndex,
         evidence: &Evidence,
     ) -> SlotVote {
-        evidence.sample::<R>(slot, index)
+        evidence.sample::<R>(configuration, slot, index)
     }
 
     fn ready(arrival: &PrefillLeg, evidence: &Evidence) -> bool {
@@ -68,11 +71,23 @@ impl<R: Rules> Role for Prefill<R> {
         false
     }
 
+    fn same(left: &PrefillLeg, right: &PrefillLeg) -> bool {
+        left.leg == right.leg
+    }
+
+    fn arrival(occupant: &LegTenant) -> &PrefillLeg {
+        &occupant.arrival
+    }
+
+    fn admissible(_: &GroupConfiguration, _: &PrefillLeg) -> Result<(), Reason> {
+        Ok(())
+    }
+
     fn request(arrival: &PrefillLeg) -> RequestId {
         arrival.id
     }
 
-    fn withdrawn(_: RequestId) -> Option<Do> {
+    fn turned_away(_: RequestId, _: TurnedAway) -> Option<Do> {
         None
     }
 
@@ -100,7 +115,7 @@ impl<R: Rules> Role for Prefill<R> {
             }
             Action::End { leg, outcome, .. } => match outcome {
                 LegOutcome::Written => {}
-                LegOutcome::Failed(_) | LegOutcome::TooLong => {
+                LegOutcome::Failed(_) => {
                     effect(Do::Fail { leg: *leg, outcome: *outcome });
                 }
             },
@@ -116,6 +131,6 @@ impl<R: Rules> Role for Prefill<R> {
             let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
             !leg.is_some_and(|leg| evidence.listings.contains_key(&leg.slot))
         });
-        unlisted.map_or(Ok(()), |row| Err(Fault::KvNotWhole(row.slot)))
+        unlisted.map_or(Ok(()), |row| Err(Fault::NotListed(row.slot)))
     }
 }

@@ -4,7 +4,7 @@ use stateright::{Checker, Model, Property};
 
 use super::models::{Table, table};
 use crate::explore::{
-    ExploreError, Settings, Stall, StateMarks, StepMarks, explore, explore_live, stall, turning_point,
+    ExploreError, Settings, Stall, StateMarks, StepMarks, explore, explore_live, idle_marks, stall, turning_point,
 };
 
 fn judge(model: &Table) -> Option<Stall> {
@@ -138,4 +138,14 @@ fn liveness_refuses_more_constraints_than_bits() {
     let model = Table { fairness: 33, ..table(&[(0, 0)]) };
     let refused = explore_live(&model, &Settings::default()).err();
     assert_eq!(refused, Some(ExploreError::TooMany { what: "fairness constraints", listed: 33, limit: 32 }));
+}
+
+#[test]
+fn liveness_names_marks_that_prove_nothing() {
+    let missing = |model: &Table| idle_marks(model, &explore_live(model, &Settings::default()).unwrap());
+    let edges = &[(0, 1), (1, 0)];
+    let idle = Table { fairness: 2, state: |_| StateMarks { goal: true, pending: 0, enabled: 0b01 }, ..table(edges) };
+    assert_eq!(missing(&idle), ["obligation of the visitor", "fairness of constraint 0"]);
+    let busy = Table { state: |node| waiting(node, 0b01), step: |from, _| taken(u32::from(from == 1)), ..idle };
+    assert_eq!(missing(&busy), Vec::<String>::new());
 }

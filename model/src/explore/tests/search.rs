@@ -3,7 +3,7 @@
 use stateright::{Checker, Model, Property};
 
 use super::models::{Counters, Jugs, Pour, WHEELS, Wheels, table};
-use crate::explore::{Counts, End, Exploration, Settings, Trail, agree_with_stateright, explore};
+use crate::explore::{Counts, Exploration, Settings, Trail, agree_with_stateright, explore};
 
 const THREADS: [usize; 3] = [1, 2, 4];
 

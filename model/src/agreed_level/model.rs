@@ -1,0 +1,173 @@
+//! The agreed level as a model: its properties, and what must go on for ever.
+
+use crate::agreed_level::{AgreedLevel, Ghost, Turn, Word};
+use crate::decode::setting::DecodeSetting;
+use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use lockstep_spec::decode::evidence::Grant;
+use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::invariant::{self, admission_fair, ends};
+use stateright::{Model, Property};
+use std::marker::PhantomData;
+
+/// A situation that a run must reach.
+pub type Witness<R> = (&'static str, fn(&AgreedModel<R>, &AgreedLevel) -> bool);
+
+/// The agreed level under a setting, with the rules `R`.
+#[derive(Debug)]
+pub struct AgreedModel<R> {
+    /// Bounds and choices.
+    pub setting: DecodeSetting,
+    /// What must be reached.
+    pub witnesses: Vec<Witness<R>>,
+    rules: PhantomData<fn() -> R>,
+}
+
+impl<R: Rules> AgreedModel<R> {
+    /// The agreed level under a setting.
+    pub fn new(setting: DecodeSetting) -> Self {
+        Self { setting, witnesses: Vec::new(), rules: PhantomData }
+    }
+
+    /// The same with witnesses.
+    #[must_use]
+    pub fn witnessing(mut self, witnesses: Vec<Witness<R>>) -> Self {
+        self.witnesses = witnesses;
+        self
+    }
+}
+
+/// The properties that single states of the agreed level show, as indices into [`invariant::ALL`].
+fn always<R: Rules, const PROPERTY: usize>() -> Property<AgreedModel<R>> {
+    let id = invariant::ALL[PROPERTY].id;
+    Property::always(id, |_, state: &AgreedLevel| state.violation != Some(invariant::ALL[PROPERTY].id))
+}
+
+impl<R: Rules> Model for AgreedModel<R> {
+    type State = AgreedLevel;
+    type Action = Turn;
+
+    fn init_states(&self) -> Vec<AgreedLevel> {
+        vec![AgreedLevel::genesis(&self.setting)]
+    }
+
+    fn actions(&self, state: &AgreedLevel, actions: &mut Vec<Turn>) {
+        if state.violation.is_none() {
+            state.turns(&self.setting, actions);
+        }
+    }
+
+    fn next_state(&self, state: &AgreedLevel, turn: Turn) -> Option<AgreedLevel> {
+        Some(state.after::<R>(&self.setting, &turn))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties =
+            vec![always::<R, 4>(), always::<R, 5>(), always::<R, 6>(), always::<R, 7>(), always::<R, 8>()];
+        properties.extend(self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached)));
+        properties
+    }
+}
+
+impl<R: Rules> Explorable for AgreedModel<R> {
+    fn may_stop(&self, _: &AgreedLevel) -> bool {
+        false
+    }
+
+    fn lanes(&self, state: &AgreedLevel) -> Vec<Lane> {
+        let mut lane = Lane::new("agreed by all ranks");
+        for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
+            let occupant = entry.occupant.as_ref().map_or("free".to_string(), describe);
+            lane.cells.push((slot.to_string(), occupant));
+            lane.cells.push((format!("{slot} fabric"), fabric(ghost)));
+        }
+        let flights: Vec<String> = state.state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
+        lane.cells.push(("free pages".to_string(), format!("{:?}", state.state.pool.free())));
+        lane.cells.push(("in flight".to_string(), flights.join(" ")));
+        vec![lane]
+    }
+
+    fn name_of_action(&self, turn: &Turn) -> String {
+        let polls: Vec<String> = turn.slots.iter().map(|choice| {
+            let publishes = if choice.publishes { " published" } else { "" };
+            let fences = if choice.fences { " fenced" } else { "" };
+            format!("{:?}{publishes}{fences}", choice.poll)
+        }).collect();
+        format!("{} retired; {}; {:?}", turn.retired, polls.join(", "), turn.word)
+    }
+}
+
+fn describe(tenant: &Tenant) -> String {
+    let Tenant { request, phase, pages, generated } = tenant;
+    format!("{} {phase:?} {pages:?} +{generated}", request.id)
+}
+
+fn fabric(ghost: &Ghost) -> String {
+    format!("{:?}{}", ghost.grant, if ghost.whole { " whole" } else { "" })
+}
+
+/// Whether a slot waits for a fact that is voted sooner or later.
+fn waits(tenant: &Tenant, ghost: &Ghost) -> bool {
+    let fabric = matches!(ghost.grant, Grant::Queued | Grant::Cancelling | Grant::Revoking);
+    match tenant.phase {
+        Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
+        Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => fabric,
+    }
+}
+
+impl<R: Rules> Live for AgreedModel<R> {
+    fn goal_property(&self) -> &'static str {
+        ends::PROPERTY.id
+    }
+
+    fn obligations(&self) -> Vec<Obligation> {
+        let subject = |slot| Obligation { property: admission_fair::PROPERTY.id, subject: format!("the request in slot {slot}") };
+        (0..self.setting.slots()).map(subject).collect()
+    }
+
+    fn fairness(&self) -> Vec<String> {
+        let slots = (0..self.setting.slots()).map(|slot| format!("what slot {slot} waits for is voted"));
+        std::iter::once("forwards retire".to_string()).chain(slots).collect()
+    }
+
+    fn mark_state(&self, state: &AgreedLevel) -> StateMarks {
+        let mut marks = StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
+        marks.enabled |= u32::from(!state.state.flights.queue.is_empty());
+        for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
+            if let Some(tenant) = &entry.occupant {
+                marks.pending |= 1 << slot.0;
+                marks.enabled |= u32::from(waits(tenant, ghost)) << (slot.0 + 1);
+            }
+        }
+        marks
+    }
+
+    fn mark_step(&self, from: &AgreedLevel, turn: &Turn, to: &AgreedLevel) -> StepMarks {
+        let lucky = matches!(turn.word, Word::Abort(_) | Word::Arrival(_));
+        let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
+        let mut marks = StepMarks { benign: !lucky && !fails, ..StepMarks::default() };
+        marks.taken |= u32::from(turn.retired > 0);
+        for ((slot, entry), (ghost, choice)) in from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots)) {
+            if let Some(tenant) = &entry.occupant {
+                marks.taken |= u32::from(voted(tenant, ghost, choice)) << (slot.0 + 1);
+                marks.discharged |= u32::from(to.state.occupant(slot).is_none()) << slot.0;
+            }
+        }
+        marks
+    }
+}
+
+/// Whether a turn brings what a slot waits for.
+fn voted(tenant: &Tenant, ghost: &Ghost, choice: &crate::agreed_level::SlotChoice) -> bool {
+    use lockstep_spec::poll::KvPoll;
+    let polled = match tenant.phase {
+        Phase::Bootstrapping | Phase::Retracted => choice.poll != KvPoll::Bootstrapping,
+        Phase::Transferring => choice.poll != KvPoll::Transferring,
+        Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => false,
+    };
+    match ghost.grant {
+        Grant::Queued => choice.publishes || polled,
+        Grant::Cancelling | Grant::Revoking => choice.fences,
+        Grant::None | Grant::Published => polled,
+    }
+}

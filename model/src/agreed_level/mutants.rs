@@ -1,0 +1,211 @@
+//! The shipped rules, each broken once: to show that the checker would notice.
+
+use lockstep_spec::decode::evidence::Grant;
+use lockstep_spec::decode::phase::Tenant;
+use lockstep_spec::decode::rules::{Pressure, Rules, Work};
+use lockstep_spec::ids::SlotIndex;
+
+macro_rules! mutant {
+    ($(#[$doc:meta])* $name:ident { $($body:item)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub struct $name;
+
+        impl Rules for $name {
+            $($body)*
+        }
+    };
+}
+
+mutant!(
+    /// Pages are released before forwards that name them retire.
+    ReleasesInFlight {
+        fn releasable(_: u32, drained: bool) -> bool {
+            drained
+        }
+    }
+);
+
+mutant!(
+    /// The pages of a request that ends never come back.
+    LosesPages {
+        fn returns_pages() -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
+    /// Nothing is ever released.
+    NeverReleases {
+        fn releasable(_: u32, _: bool) -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
+    /// Retirements are applied before the verdicts of the same round's brief are recorded.
+    RetiresBeforeRecording {
+        fn order() -> &'static [Work] {
+            &RETIRES_FIRST
+        }
+    }
+);
+
+mutant!(
+    /// `drained` as the fabric sees it: a queued publish does not count.
+    DrainedByFabric {
+        fn drained(grant: Grant) -> bool {
+            matches!(grant, Grant::None | Grant::Queued | Grant::Cancelling)
+        }
+    }
+);
+
+mutant!(
+    /// New requests are admitted although a retracted one waits.
+    AdmitsAhead {
+        fn may_admit(pressure: Pressure) -> bool {
+            !pressure.growth_lacks
+        }
+    }
+);
+
+/// Resume from a copy: the second and later transfers bring no token.
+fn from_copy(generated: u32) -> bool {
+    generated == 0
+}
+
+/// Positions of a start from a copy, without the page of the first launch.
+fn written(tenant: &Tenant) -> u32 {
+    tenant.request.prompt_tokens + tenant.generated.saturating_sub(1)
+}
+
+fn fewest_tokens(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
+    candidates.iter().rev().min_by_key(|(_, tenant)| tenant.generated).map(|(slot, _)| *slot)
+}
+
+const RETIRES_FIRST: [Work; 9] = [
+    Work::Retire,
+    Work::Record,
+    Work::Abort,
+    Work::Poll,
+    Work::Release,
+    Work::Grow,
+    Work::Resume,
+    Work::Admit,
+    Work::Compose,
+];
+
+const GROWS_LAST: [Work; 9] = [
+    Work::Record,
+    Work::Retire,
+    Work::Abort,
+    Work::Poll,
+    Work::Release,
+    Work::Resume,
+    Work::Admit,
+    Work::Grow,
+    Work::Compose,
+];
+
+mutant!(
+    /// Whoever has the fewest tokens gives its pages up.
+    FewestTokensVictim {
+        fn victim(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
+            fewest_tokens(candidates)
+        }
+    }
+);
+
+mutant!(
+    /// Resume from a copy, with the shipped rules otherwise: a control.
+    FromCopy {
+        fn transfer_brings_token(generated: u32) -> bool {
+            from_copy(generated)
+        }
+
+        fn positions_to_start(tenant: &Tenant) -> u32 {
+            written(tenant) + 1
+        }
+    }
+);
+
+mutant!(
+    /// Resume from a copy; whoever has the fewest tokens gives its pages up.
+    FromCopyFewestTokensVictim {
+        fn transfer_brings_token(generated: u32) -> bool {
+            from_copy(generated)
+        }
+
+        fn positions_to_start(tenant: &Tenant) -> u32 {
+            written(tenant) + 1
+        }
+
+        fn victim(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
+            fewest_tokens(candidates)
+        }
+    }
+);
+
+mutant!(
+    /// Resume from a copy; the only running request may be its own victim, and a start does not take the page of its first launch.
+    FromCopyRetractsAlone {
+        fn transfer_brings_token(generated: u32) -> bool {
+            from_copy(generated)
+        }
+
+        fn positions_to_start(tenant: &Tenant) -> u32 {
+            written(tenant)
+        }
+
+        fn retracts_alone() -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// Resume from a copy; requests are resumed and admitted before running ones take their next page, and a start does not take the
+    /// page of its first launch.
+    FromCopyGrowsLast {
+        fn transfer_brings_token(generated: u32) -> bool {
+            from_copy(generated)
+        }
+
+        fn positions_to_start(tenant: &Tenant) -> u32 {
+            written(tenant)
+        }
+
+        fn order() -> &'static [Work] {
+            &GROWS_LAST
+        }
+    }
+);
+
+mutant!(
+    /// A request runs although its transfer's fence is not done on every rank.
+    LaunchesUnfenced {
+        fn may_launch(_: bool) -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// A vote element is applied to whoever is in the slot now.
+    AppliesStale {
+        fn applies_stale() -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// An answer to an earlier attempt's handshake is taken for the current one's.
+    TakesLateFacts {
+        fn takes_late_facts() -> bool {
+            true
+        }
+    }
+);

@@ -1,0 +1,126 @@
+//! Which reduced votes and briefs are possible in a state of the agreed level.
+
+use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn, Word};
+use crate::decode::setting::{Breakage, DecodeSetting};
+use lockstep_spec::brief::{Brief, Verdicts};
+use lockstep_spec::decode::evidence::Grant;
+use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::ids::{Epoch, RequestId, Round};
+use lockstep_spec::poll::KvPoll;
+use lockstep_spec::table::{Flight, Slot};
+use lockstep_spec::vote::{Ballot, Outcome, SlotVote};
+
+impl AgreedLevel {
+    /// Turns that may come next.
+    pub(super) fn turns(&self, setting: &DecodeSetting, turns: &mut Vec<Turn>) {
+        let mut choices = vec![Vec::new()];
+        for (slot, ghost) in self.state.slots.iter().zip(&self.ghosts) {
+            choices = extended(&choices, &slot_choices(setting, slot, ghost));
+        }
+        let words = self.words(setting);
+        for retired in 0..=self.state.flights.queue.len() {
+            for slots in &choices {
+                turns.extend(words.iter().map(|word| Turn { retired, slots: slots.clone(), word: *word }));
+            }
+        }
+    }
+
+    fn words(&self, setting: &DecodeSetting) -> Vec<Word> {
+        let mut words = vec![Word::Nothing];
+        if self.state.free_slots() > 0 {
+            words.extend((0..setting.kinds.len()).map(Word::Arrival));
+        }
+        if setting.aborts {
+            let tenants = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+            words.extend(tenants.filter(|tenant| !tenant.ended()).map(|tenant| Word::Abort(tenant.request.id)));
+        }
+        words
+    }
+
+    /// The reduced vote and the brief of a turn. The leader has retired what the group has: what it knows ahead of the others is the
+    /// N-rank world's to explore.
+    pub(super) fn vote<R: Rules>(&self, setting: &DecodeSetting, turn: &Turn) -> (Outcome, Brief<Request>) {
+        let mut ballot = Ballot::new(&setting.configuration, Epoch(0), Round(0), self.state.digest());
+        (0..turn.retired).for_each(|_| ballot.retired(0));
+        for (((index, slot), ghost), choice) in self.state.enumerate().zip(&self.ghosts).zip(&turn.slots) {
+            let arrives = |tenant: &&Tenant| tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success;
+            let first_token = slot.occupant.as_ref().filter(arrives).and_then(|tenant| {
+                setting.kind(&tenant.request).map(|kind| kind.token(tenant.generated))
+            });
+            ballot.slot(index, SlotVote {
+                poll: choice.poll,
+                first_token,
+                drained: R::drained(ghost.grant),
+            });
+        }
+        (Outcome::new(ballot.into_words()), self.brief(setting, turn))
+    }
+
+    fn brief(&self, setting: &DecodeSetting, turn: &Turn) -> Brief<Request> {
+        let judged = self.state.flights.queue.iter().take(turn.retired);
+        let newest = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        let next = RequestId(newest.map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
+        let (arrivals, aborts) = match turn.word {
+            Word::Nothing => (Vec::new(), Vec::new()),
+            Word::Arrival(kind) => (vec![setting.kinds[kind].request(next)], Vec::new()),
+            Word::Abort(request) => (Vec::new(), vec![request]),
+        };
+        Brief { verdicts: judged.map(|flight| self.verdicts(setting, flight)).collect(), arrivals, aborts }
+    }
+
+    fn verdicts(&self, setting: &DecodeSetting, flight: &Flight) -> Verdicts {
+        let stops = |slot, position: u32| {
+            let request = self.state.occupant(slot)?.request;
+            let kind = setting.kind(&request)?;
+            Some(setting.configuration.stop_tokens.contains(&kind.token(position + 1 - kind.prompt)))
+        };
+        flight.rows.iter().map(|row| stops(row.slot, row.position).unwrap_or(false)).collect()
+    }
+}
+
+fn extended(choices: &[Vec<SlotChoice>], options: &[SlotChoice]) -> Vec<Vec<SlotChoice>> {
+    let with = |prefix: &Vec<SlotChoice>, option: &SlotChoice| {
+        prefix.iter().chain([option]).copied().collect::<Vec<_>>()
+    };
+    choices.iter().flat_map(|prefix| options.iter().map(move |option| with(prefix, option))).collect()
+}
+
+/// What one slot may contribute.
+fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> Vec<SlotChoice> {
+    let phase = slot.occupant.as_ref().map(|tenant| tenant.phase);
+    let publishes = if ghost.grant == Grant::Queued { &[false, true][..] } else { &[false][..] };
+    let fencing = matches!(ghost.grant, Grant::Cancelling | Grant::Revoking);
+    let fences = if fencing { &[false, true][..] } else { &[false][..] };
+    let mut choices = Vec::new();
+    for publishes in publishes {
+        let published = *publishes || ghost.grant == Grant::Published;
+        for poll in polls(setting, phase, published) {
+            choices.extend(fences.iter().map(|fences| SlotChoice { poll, publishes: *publishes, fences: *fences }));
+        }
+    }
+    choices
+}
+
+fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<KvPoll> {
+    let fails = setting.breakage != Breakage::Nothing;
+    let (mut polls, failure) = match phase {
+        None
+        | Some(Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_)) => {
+            return vec![KvPoll::Success];
+        }
+        Some(Phase::Bootstrapping | Phase::Retracted) => {
+            (vec![KvPoll::Bootstrapping, KvPoll::WaitingForInput], KvPoll::HandshakeFailed)
+        }
+        Some(Phase::Handshaken) => return vec![KvPoll::WaitingForInput],
+        Some(Phase::Transferring) if published => {
+            (vec![KvPoll::Transferring, KvPoll::Success], KvPoll::TransferFailed)
+        }
+        Some(Phase::Transferring) => (vec![KvPoll::Transferring], KvPoll::TransferFailed),
+    };
+    if fails {
+        polls.push(failure);
+    }
+    polls
+}

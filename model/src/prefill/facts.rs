@@ -1,0 +1,96 @@
+//! Which facts may reach a prefill rank, and the drawing of a rank.
+
+use crate::prefill::peer::{DecodeSlot, Order, Said};
+use crate::prefill::setting::PrefillSetting;
+use crate::prefill::{PrefillFact, Surroundings};
+use lockstep_spec::ids::{Leg, RequestId, SlotIndex};
+use lockstep_spec::machine::Fact;
+use lockstep_spec::prefill::PrefillMachine;
+use lockstep_spec::prefill::evidence::WriteFact;
+use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
+use lockstep_spec::prefill::rules::Rules;
+
+impl<R: Rules> Surroundings<R> {
+    /// The decode group always has another leg for a slot that is free. It is at most one leg ahead of what prefill still holds.
+    pub(super) fn front_end_facts(
+        &self,
+        setting: &PrefillSetting,
+        machine: &PrefillMachine<R>,
+        facts: &mut Vec<PrefillFact>,
+    ) {
+        if !machine.leads() {
+            return;
+        }
+        let held = |order: &Order| holds(machine, order.leg);
+        let orders = self.decode.iter().flat_map(DecodeSlot::orders);
+        let id = RequestId(orders.filter_map(|order| order.id).map(|id| id.0 + 1).max().unwrap_or(0));
+        for (slot, decode) in (0..).map(SlotIndex).zip(&self.decode) {
+            if decode.free() && !decode.previous.as_ref().is_some_and(held) {
+                let leg = decode.next_leg(slot);
+                let arrivals = setting.lengths.iter().map(|tokens| PrefillLeg { id, leg, tokens: *tokens });
+                facts.extend(arrivals.map(Fact::Submitted));
+            }
+        }
+    }
+
+    /// What the decode peer of a rank may say, and how its writes may end.
+    pub(super) fn peer_facts(&self, setting: &PrefillSetting, rank: usize, facts: &mut Vec<PrefillFact>) {
+        let mut push = |leg, fact| facts.push(Fact::Role((leg, fact)));
+        for order in self.decode.iter().filter_map(|decode| decode.current.as_ref()) {
+            let said = order.said[rank];
+            if said == Said::Nothing {
+                push(order.leg, WriteFact::Listed);
+            }
+            if setting.revocations && matches!(said, Said::Nothing | Said::Listed) {
+                push(order.leg, WriteFact::Revoked);
+            }
+        }
+        for write in &self.writes[rank] {
+            push(write.leg, WriteFact::Written);
+            if setting.write_failures {
+                push(write.leg, WriteFact::WriteFailed);
+            }
+        }
+    }
+}
+
+fn holds<R: Rules>(machine: &PrefillMachine<R>, leg: Leg) -> bool {
+    let mut tenants = machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref());
+    tenants.any(|tenant| tenant.arrival.leg == leg)
+}
+
+/// A rank for a person.
+pub(super) fn describe<R: Rules>(
+    surroundings: &Surroundings<R>,
+    machine: &PrefillMachine<R>,
+    index: usize,
+) -> Vec<(String, String)> {
+    let state = machine.state().value();
+    let mut cells = vec![("round".to_string(), machine.round().0.to_string())];
+    for (slot, entry) in state.enumerate() {
+        cells.push((slot.to_string(), entry.occupant.as_ref().map_or("free".to_string(), tenant)));
+        let writes = machine.evidence().writes.get(slot.index());
+        cells.push((format!("{slot} writes"), writes.map_or(String::new(), |writes| format!("{writes:?}"))));
+    }
+    let flights: Vec<String> = state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
+    cells.push(("heard of decode".to_string(), listings(machine)));
+    cells.push(("waiting".to_string(), machine.waiting().to_string()));
+    cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
+    cells.push(("in flight".to_string(), flights.join(" ")));
+    cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));
+    cells.push(("device".to_string(), surroundings.devices[index].len().to_string()));
+    cells.push(("writing".to_string(), surroundings.writes[index].len().to_string()));
+    cells
+}
+
+fn tenant(tenant: &LegTenant) -> String {
+    let LegTenant { arrival, phase, pages } = tenant;
+    format!("{} {} {phase:?} {pages:?}", arrival.id, arrival.leg)
+}
+
+fn listings<R: Rules>(machine: &PrefillMachine<R>) -> String {
+    let said = |revoked| if revoked { "revoked" } else { "listed" };
+    let listings = machine.evidence().listings.values();
+    let heard: Vec<String> = listings.map(|listing| format!("{} {}", listing.leg, said(listing.revoked))).collect();
+    heard.join(", ")
+}

@@ -1,0 +1,225 @@
+//! The prefill group in its world: N real machines, a decode group that never runs out of legs and may give any up, and writes that
+//! complete or fail in any order.
+//!
+//! What is left out: a page list that overtakes its leg (it changes nothing until the leg is submitted), and messages to a rank about a
+//! leg whose successor was asked for (they are level-triggered, so the newest replaces them).
+//!
+//! Reading order: [`setting`] (bounds), [`peer`] (the ghosts), then [`Surroundings`] here, `facts` (what may happen), [`witnesses`],
+//! [`mutants`].
+
+mod facts;
+pub mod mutants;
+pub mod peer;
+pub mod setting;
+pub mod witnesses;
+
+use crate::decode::setting::PLAIN;
+use crate::prefill::peer::{DecodeSlot, Order, Write};
+use crate::prefill::setting::PrefillSetting;
+use crate::world::{Environment, Interleaving};
+use lockstep_spec::counters::{Counter, Counters, visit_peer};
+use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex};
+use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
+use lockstep_spec::machine::{Fact, Local, Position};
+use lockstep_spec::prefill::PrefillMachine;
+use lockstep_spec::prefill::action::Do;
+use lockstep_spec::prefill::evidence::WriteFact;
+use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
+use lockstep_spec::prefill::rules::Rules;
+use lockstep_spec::table::{Row, State};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// A forward that a rank's device has in its queue, with whose KV it computes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Queued {
+    forward: ForwardId,
+    legs: Vec<Leg>,
+}
+
+/// What surrounds the ranks of a prefill group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Surroundings<R> {
+    /// By slot of the decode group.
+    pub decode: Vec<DecodeSlot>,
+    /// By rank: posted and not completed.
+    pub writes: Vec<Vec<Write>>,
+    /// By rank, oldest first.
+    pub devices: Vec<Vec<Queued>>,
+    rules: PhantomData<R>,
+}
+
+/// What reaches a prefill rank.
+pub type PrefillFact = Fact<PrefillLeg, (Leg, WriteFact)>;
+
+impl<R: Rules> Surroundings<R> {
+    fn order(&mut self, leg: Leg) -> Option<&mut Order> {
+        self.decode[leg.slot.index()].order(leg)
+    }
+
+    /// A leg may run once every decode rank has said what is to be computed and where it goes.
+    fn launch(
+        &mut self,
+        machine: &PrefillMachine<R>,
+        rank: usize,
+        forward: ForwardId,
+        rows: &[Row],
+    ) -> Result<(), &'static str> {
+        let state = machine.state().value();
+        let mut legs = Vec::new();
+        for row in rows {
+            let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
+            let listed = leg.and_then(|leg| self.order(leg)).filter(|order| order.listed_everywhere());
+            legs.push(listed.ok_or(kv_before_run::PROPERTY.id)?.leg);
+        }
+        self.devices[rank].push(Queued { forward, legs });
+        Ok(())
+    }
+
+    /// A write reads what its forward has computed.
+    fn post(&mut self, rank: usize, leg: Leg, pages: &[PageId]) -> Result<(), &'static str> {
+        if self.devices[rank].iter().any(|queued| queued.legs.contains(&leg)) {
+            return Err(kv_before_run::PROPERTY.id);
+        }
+        self.writes[rank].push(Write { leg, pages: pages.to_vec() });
+        Ok(())
+    }
+
+    fn took_place(&mut self, rank: usize, leg: Leg, fact: WriteFact) {
+        if matches!(fact, WriteFact::Written | WriteFact::WriteFailed) {
+            self.writes[rank].retain(|write| write.leg != leg);
+        }
+        if let Some(order) = self.order(leg) {
+            order.took_place(rank, fact);
+        }
+    }
+}
+
+impl<R: Rules> Environment for Surroundings<R> {
+    type Program = PrefillMachine<R>;
+    type Setting = PrefillSetting;
+
+    fn genesis(setting: &PrefillSetting) -> (Vec<PrefillMachine<R>>, Self) {
+        let ranks = setting.configuration.ranks;
+        let machine = |rank| PrefillMachine::new(Arc::clone(&setting.configuration), RankIndex(rank));
+        let surroundings = Self {
+            decode: vec![DecodeSlot::default(); setting.decode_slots as usize],
+            writes: vec![Vec::new(); ranks as usize],
+            devices: vec![Vec::new(); ranks as usize],
+            rules: PhantomData,
+        };
+        ((0..ranks).filter_map(|rank| machine(rank).ok()).collect(), surroundings)
+    }
+
+    fn interleaving(setting: &PrefillSetting) -> Interleaving {
+        setting.interleaving
+    }
+
+    fn facts(
+        &self,
+        setting: &PrefillSetting,
+        ranks: &[PrefillMachine<R>],
+        rank: usize,
+        facts: &mut Vec<PrefillFact>,
+    ) {
+        self.front_end_facts(setting, &ranks[rank], facts);
+        self.peer_facts(setting, rank, facts);
+    }
+
+    fn delivered(&mut self, setting: &PrefillSetting, rank: usize, fact: &PrefillFact) {
+        match fact {
+            Fact::Role((leg, fact)) => self.took_place(rank, *leg, *fact),
+            Fact::Submitted(PrefillLeg { id, leg, .. }) => {
+                let order = Order::new(*leg, *id, setting.configuration.ranks as usize);
+                self.decode[leg.slot.index()].ask(order);
+            }
+            Fact::Retired { .. } | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {}
+        }
+    }
+
+    fn completed(&mut self, _: &PrefillSetting, _: &[PrefillMachine<R>], rank: usize) -> PrefillFact {
+        let Queued { forward, legs } = self.devices[rank].remove(0);
+        Fact::Retired { forward, tokens: vec![PLAIN; legs.len()] }
+    }
+
+    fn perform(
+        &mut self,
+        _: &PrefillSetting,
+        ranks: &[PrefillMachine<R>],
+        rank: usize,
+        local: &Local<Do>,
+    ) -> Result<(), &'static str> {
+        match local {
+            Local::Launch { forward, rows } => self.launch(&ranks[rank], rank, *forward, rows),
+            Local::Role(Do::Write { leg, pages, .. }) => self.post(rank, *leg, pages),
+            Local::Role(Do::Fail { leg, .. }) => {
+                if let Some(order) = self.order(*leg) {
+                    order.ended = true;
+                }
+                Ok(())
+            }
+            Local::Role(Do::Forget { leg }) => {
+                self.decode[leg.slot.index()].forget(*leg);
+                Ok(())
+            }
+        }
+    }
+
+    /// Whatever a posted write may still read is held by the leg that it is of.
+    fn check(&self, _: &PrefillSetting, ranks: &[PrefillMachine<R>]) -> Result<(), &'static str> {
+        let sound = self.writes.iter().zip(ranks).all(|(writes, machine)| {
+            writes.iter().all(|write| holds(machine.state().value(), write))
+        });
+        if sound { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
+    }
+
+    fn agreed_digest(rank: &PrefillMachine<R>) -> u64 {
+        rank.state().value().digest()
+    }
+
+    fn outside(rank: &PrefillMachine<R>) -> bool {
+        *rank.position() == Position::Outside
+    }
+
+    fn left(rank: &PrefillMachine<R>) -> bool {
+        *rank.position() == Position::Left
+    }
+
+    fn rested(&self, _: &PrefillSetting, ranks: &[PrefillMachine<R>]) -> bool {
+        let idle = |rank: &PrefillMachine<R>| rank.state().value().idle() && rank.waiting() == 0;
+        ranks.iter().all(|rank| Self::left(rank) || (Self::outside(rank) && idle(rank)))
+    }
+
+    fn benign(fact: &PrefillFact) -> bool {
+        match fact {
+            Fact::Retired { .. } => true,
+            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => false,
+            Fact::Role((_, fact)) => match fact {
+                WriteFact::Listed | WriteFact::Written => true,
+                WriteFact::Revoked | WriteFact::WriteFailed => false,
+            },
+        }
+    }
+
+    fn describe(&self, rank: &PrefillMachine<R>, index: usize) -> Vec<(String, String)> {
+        facts::describe(self, rank, index)
+    }
+}
+
+/// Whether the pages of a posted write are still held by its leg.
+fn holds(state: &State<LegTenant>, write: &Write) -> bool {
+    let of_leg = |tenant: &LegTenant| tenant.arrival.leg == write.leg;
+    let slot = state.by_age(of_leg).first().copied();
+    slot.is_some_and(|slot| no_write_after_free::holds_for(state, slot, &write.pages))
+}
+
+impl<R: Rules> Counters for Surroundings<R> {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.decode.visit(visit);
+        self.writes.iter_mut().flatten().for_each(|write| visit_peer(&mut write.leg, visit));
+        for queued in self.devices.iter_mut().flatten() {
+            visit(Counter::Forward, &mut queued.forward.0);
+            queued.legs.iter_mut().for_each(|leg| visit_peer(leg, visit));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Bounds and choices of a prefill run.
+
+use crate::world::Interleaving;
+use lockstep_spec::configuration::GroupConfiguration;
+use std::sync::Arc;
+
+/// Bounds and choices of a prefill run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PrefillSetting {
+    /// The group.
+    pub configuration: Arc<GroupConfiguration>,
+    /// Slots of the decode group: each has at most one leg that it wants.
+    pub decode_slots: u32,
+    /// Lengths of the legs that keep arriving, in tokens.
+    pub lengths: Vec<u32>,
+    /// Whether the decode group may give any leg up at any time; each rank hears of it on its own.
+    pub revocations: bool,
+    /// Whether a write may fail, on any rank at any time.
+    pub write_failures: bool,
+    /// Which interleavings are explored.
+    pub interleaving: Interleaving,
+}
+
+impl PrefillSetting {
+    /// A run of `ranks` × `slots` with legs of one and two pages, and one page less than `slots` long legs need.
+    #[must_use]
+    pub fn new(ranks: u32, slots: u32, overlap: bool) -> Self {
+        let configuration = GroupConfiguration {
+            ranks,
+            slots,
+            pages: 2 * slots - 1,
+            page_size: 1,
+            flights: 1 + u32::from(overlap),
+            brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
+            deadline_ticks: 1,
+            stop_tokens: Vec::new(),
+        };
+        Self {
+            configuration: Arc::new(configuration),
+            decode_slots: slots,
+            lengths: vec![1, 2],
+            revocations: false,
+            write_failures: false,
+            interleaving: Interleaving::FixedOrder,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Situations that an exploration of the prefill group must reach, or it proved nothing about them.
+
+use crate::model::{Witness, WorldModel};
+use crate::prefill::Surroundings;
+use crate::prefill::peer::Said;
+use crate::prefill::setting::PrefillSetting;
+use crate::world::World;
+use lockstep_spec::prefill::leg::{LegOutcome, LegPhase, LegTenant};
+use lockstep_spec::prefill::rules::Rules;
+use lockstep_spec::poll::Reason;
+use lockstep_spec::table::State;
+
+/// The witnesses that make sense under a setting.
+#[must_use]
+pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings<R>>> {
+    let mut witnesses: Vec<Witness<Surroundings<R>>> =
+        vec![("a forward runs", forward_runs), ("full table", full_table)];
+    let two_slots = setting.configuration.slots > 1;
+    if two_slots {
+        witnesses.push(("two legs in one plan", two_in_one_plan));
+        witnesses.push(("a leg waits for pages while another runs", lacks_pages));
+    }
+    if setting.decode_slots > 1 && two_slots {
+        witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
+    }
+    if setting.revocations {
+        witnesses.push(("a leg is revoked while waiting", revoked_waiting));
+        witnesses.push(("a leg is revoked while its KV is written", revoked_inflight));
+    }
+    if setting.write_failures {
+        witnesses.push(("a write failed", write_failed));
+    }
+    witnesses.extend(overlapped(setting));
+    witnesses
+}
+
+fn overlapped<R: Rules>(setting: &PrefillSetting) -> Option<Witness<Surroundings<R>>> {
+    let possible = setting.configuration.flights > 1 && setting.configuration.slots > 1;
+    possible.then_some(("two forwards in flight", two_flights))
+}
+
+type Model<R> = WorldModel<Surroundings<R>>;
+type Group<R> = World<Surroundings<R>>;
+
+fn state<R: Rules>(world: &Group<R>) -> &State<LegTenant> {
+    world.ranks[0].state().value()
+}
+
+fn tenants<R: Rules>(world: &Group<R>) -> impl Iterator<Item = &LegTenant> {
+    state(world).slots.iter().filter_map(|slot| slot.occupant.as_ref())
+}
+
+fn in_phase<R: Rules>(world: &Group<R>, phase: LegPhase) -> bool {
+    tenants(world).any(|tenant| tenant.phase == phase)
+}
+
+fn forward_runs<R: Rules>(model: &Model<R>, world: &Group<R>) -> bool {
+    (0..model.setting.configuration.ranks as usize).all(|rank| !world.device.queue(rank).is_empty())
+}
+
+fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).flights.queue.iter().any(|flight| flight.rows.len() > 1)
+}
+
+fn two_flights<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).flights.queue.len() > 1
+}
+
+fn full_table<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).free_slots() == 0
+}
+
+/// It is listed everywhere, and all that is left does not hold it.
+fn lacks_pages<R: Rules>(model: &Model<R>, world: &Group<R>) -> bool {
+    let free = state(world).pool.len();
+    let listed = |tenant: &LegTenant| {
+        let orders = world.environment.decode.iter().flat_map(|decode| decode.orders());
+        orders.filter(|order| order.leg == tenant.arrival.leg).any(|order| order.listed_everywhere())
+    };
+    let lacks = tenants(world).any(|tenant| {
+        let needs = model.setting.configuration.pages_for(tenant.arrival.tokens);
+        tenant.phase == LegPhase::Waiting && needs > free && listed(tenant)
+    });
+    lacks && in_phase(world, LegPhase::Running)
+}
+
+/// Both are in the table; some rank's peer has not listed the one.
+fn lacks_list<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let said = |tenant: &LegTenant| {
+        let orders = world.environment.decode.iter().flat_map(|decode| decode.orders());
+        orders.filter(|order| order.leg == tenant.arrival.leg).any(|order| order.said.contains(&Said::Nothing))
+    };
+    let waiting = || tenants(world).filter(|tenant| tenant.phase == LegPhase::Waiting);
+    waiting().any(said) && tenants(world).any(|tenant| !said(tenant))
+}
+
+const REVOKED: LegPhase = LegPhase::Draining(LegOutcome::Failed(Reason::Revoked));
+
+/// A waiting leg is released in the round that ends it, so it is seen in the vote before.
+fn revoked_waiting<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let unwanted = |tenant: &LegTenant| world.ranks.iter().any(|rank| rank.evidence().unwanted(tenant.arrival.leg));
+    tenants(world).any(|tenant| tenant.phase == LegPhase::Waiting && unwanted(tenant))
+}
+
+/// It drains, and some rank's write still reads its pages.
+fn revoked_inflight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let writes = || world.environment.writes.iter().flatten();
+    tenants(world).any(|tenant| tenant.phase == REVOKED && writes().any(|write| write.leg == tenant.arrival.leg))
+}
+
+fn write_failed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    in_phase(world, LegPhase::Draining(LegOutcome::Failed(Reason::TransferFailed)))
+}

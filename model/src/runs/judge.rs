@@ -1,0 +1,100 @@
+//! Judgement of a run: found against expected, counted against recorded.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use super::manifest::Record;
+use super::outcome::{Exit, Outcome, Verdict};
+use super::run::{Expect, Run};
+use crate::explore::Unknown;
+use crate::report::grouped;
+
+/// Why a run fails.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Failure {
+    /// The exit code it asks for.
+    pub exit: Exit,
+    /// What is wrong and what to do.
+    pub text: String,
+}
+
+impl Failure {
+    /// A failure.
+    pub fn new(exit: Exit, text: impl Into<String>) -> Self {
+        Self { exit, text: text.into() }
+    }
+}
+
+/// Judges what `run` found.
+///
+/// # Errors
+/// The [`Failure`], if it is not what the run must find.
+pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
+    match (&outcome.verdict, run.expect) {
+        (Verdict::Holds, Expect::Holds) => Ok(()),
+        (Verdict::Fault { property, .. }, Expect::Violates(expected)) if property == expected => Ok(()),
+        (Verdict::Fault { property, .. }, Expect::Violates(expected)) => {
+            let text = format!(
+                "violates `{property}` where it must violate `{expected}`: the fault put in is not the one found"
+            );
+            Err(Failure::new(Exit::Safety, text))
+        }
+        (Verdict::Fault { kind, property }, Expect::Holds) => {
+            Err(Failure::new((*kind).into(), format!("violates `{property}` and must hold")))
+        }
+        (Verdict::Holds | Verdict::Vacuous { .. }, Expect::Violates(expected)) => {
+            let text = format!("holds where it must violate `{expected}`: the property does not notice the fault");
+            Err(Failure::new(Exit::NotFound, text))
+        }
+        (Verdict::Vacuous { missing }, Expect::Holds) => {
+            Err(Failure::new(Exit::Vacuous, format!("proves nothing: never reached: {}", missing.join(", "))))
+        }
+        (Verdict::Unknown(unknown), Expect::Holds | Expect::Violates(_)) => {
+            Err(Failure::new(Exit::Budget, give_up(unknown)))
+        }
+    }
+}
+
+fn give_up(unknown: &Unknown) -> String {
+    match unknown {
+        Unknown::Boundary { cut } => {
+            format!("no verdict: the model's boundary cuts {} steps off; bound its actions instead", grouped(*cut))
+        }
+        Unknown::Ids => "no verdict: more than 2³¹ states; make the model smaller".to_owned(),
+        Unknown::States => "no verdict: the budget of states is spent; raise it or leave it out".to_owned(),
+        Unknown::Time => "no verdict: the budget of time is spent; raise it or leave it out".to_owned(),
+    }
+}
+
+/// Compares what `run` found, which was as expected, with what is recorded of it.
+///
+/// # Errors
+/// The [`Failure`], if it is not recorded or its counts moved.
+pub fn judge_counts(run: &Run, outcome: &Outcome, recorded: Option<&Record>) -> Result<(), Failure> {
+    let Some(old) = recorded.filter(|record| record.is_for(run.expect)) else {
+        let text = "is not recorded in runs.toml with this expectation; run `lockstep-check record`";
+        return Err(Failure::new(Exit::Moved, text));
+    };
+    let new = Record::of(run, outcome, &old.spec);
+    let moves = [
+        moved("unique states", old.unique, new.unique),
+        moved("transitions", old.transitions, new.transitions),
+        moved("depth", u64::from(old.depth), u64::from(new.depth)),
+        moved("counterexample", u64::from(old.path.unwrap_or(0)), u64::from(new.path.unwrap_or(0))),
+    ];
+    let moves: Vec<String> = moves.into_iter().flatten().collect();
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let text =
+        format!("moved: {}; if that is meant, run `lockstep-check record` and review the change", moves.join(", "));
+    Err(Failure::new(Exit::Moved, text))
+}
+
+/// What moved, from what to what, and by how many per cent.
+fn moved(what: impl Display, old: u64, new: u64) -> Option<String> {
+    #[expect(clippy::cast_precision_loss, reason = "per cent, to one digit")]
+    let percent = (new as f64 - old as f64) * 100.0 / old.max(1) as f64;
+    (old != new).then(|| format!("{what} {} → {} ({percent:+.1} %)", grouped(old), grouped(new)))
+}

@@ -1,0 +1,38 @@
+//! Runs: which models are checked, what they must find, and what is recorded of it.
+//!
+//! ```text
+//! registry ──▶ session ──▶ runner ──▶ explore        judge: found against expected, counted against recorded
+//!                 │                                     │
+//!                 └──▶ Performed ◀──────────────────────┘──▶ report (a line, a counterexample)
+//!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json
+//! ```
+//!
+//! Reading order: `registry` (the list), `run`, `runner`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
+//! `checks`, `proved`, `record`.
+
+mod checks;
+mod judge;
+mod listing;
+mod manifest;
+mod outcome;
+mod proved;
+mod record;
+mod registry;
+mod run;
+mod runner;
+mod session;
+
+#[cfg(test)]
+mod tests;
+
+pub use checks::{checks_text, class_text, tier_text};
+pub use judge::{Failure, judge_counts, judge_verdict};
+pub use listing::Registry;
+pub use manifest::{Manifest, ManifestError, Record, RecordedExpect};
+pub use outcome::{Exit, Kind, Outcome, Verdict};
+pub use proved::{Proved, ProvedClass};
+pub use record::{Places, RecordError, files, recorded, stale, write};
+pub use registry::registry;
+pub use run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
+pub use runner::{ASSERTION, Progress, Runner, Safety};
+pub use session::{JsonLine, Performed, expect_text};

@@ -1,0 +1,111 @@
+//! Results of a run, free of the model's types.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::explore::{Counts, Unknown};
+use crate::report::Story;
+
+/// The kinds of fault, as TLC's exit codes tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The model panicked.
+    Assertion,
+    /// Progress fails.
+    Liveness,
+    /// An `always` property is violated.
+    Safety,
+    /// A state without successors that may not be an end.
+    Stuck,
+}
+
+/// What a run says of its model.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "verdict", rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A property is violated.
+    Fault {
+        /// How.
+        kind: Kind,
+        /// Id of the property.
+        property: String,
+    },
+    /// Exhausted, and every property holds.
+    Holds,
+    /// Not exhausted: no verdict.
+    Unknown(Unknown),
+    /// Exhausted without a fault, but some witness was not reached or some action never fired.
+    Vacuous {
+        /// Their names.
+        missing: Vec<String>,
+    },
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How far the exploration came.
+    pub counts: Counts,
+    /// Time it took.
+    pub elapsed: Duration,
+    /// The counterexample of a fault.
+    pub story: Option<Story>,
+}
+
+impl Outcome {
+    /// Steps of the counterexample.
+    #[must_use]
+    pub fn path(&self) -> Option<u32> {
+        self.story.as_ref().map(Story::steps)
+    }
+}
+
+/// Exit codes: TLC's where it has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Exit {
+    /// Everything is as expected.
+    Ok = 0,
+    /// The command line is wrong.
+    Usage = 2,
+    /// A rank is stuck.
+    Stuck = 11,
+    /// A safety property is violated.
+    Safety = 12,
+    /// Progress fails.
+    Liveness = 13,
+    /// The model panicked.
+    Assertion = 14,
+    /// A run proves nothing.
+    Vacuous = 20,
+    /// A recorded count or file is stale.
+    Moved = 21,
+    /// A run was given up.
+    Budget = 22,
+    /// A run that must fail does not.
+    NotFound = 23,
+    /// The checker itself is at fault.
+    Internal = 70,
+}
+
+impl Exit {
+    /// The process exit code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Kind> for Exit {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Assertion => Self::Assertion,
+            Kind::Liveness => Self::Liveness,
+            Kind::Safety => Self::Safety,
+            Kind::Stuck => Self::Stuck,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Running a model: from an exploration to an outcome with its story.
+
+use crate::explore::{
+    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Walk, explore, explore_live, idle_marks, stall,
+    turning_point,
+};
+use crate::report::Story;
+
+use super::outcome::{Kind, Outcome, Verdict};
+
+/// The property under which a panic of the model is reported.
+pub const ASSERTION: &str = "assertion";
+
+/// A model of whatever type, ready to be run.
+pub trait Runner: Send + Sync {
+    /// Explores the model and judges it.
+    ///
+    /// # Errors
+    /// [`ExploreError`] when the model cannot be judged soundly.
+    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError>;
+}
+
+/// Runs a model for safety: properties, witnesses, stuck states.
+pub struct Safety<M>(pub M);
+
+/// Runs a model for safety and then for progress.
+pub struct Progress<M>(pub M);
+
+impl<M: Explorable + Send> Runner for Safety<M> {
+    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError> {
+        let exploration = explore(&self.0, settings)?;
+        let fault = fault_of(&self.0, &exploration)?;
+        Ok(outcome(exploration, fault.map(|fault| fault.tell(&self.0))))
+    }
+}
+
+impl<M: Live + Send> Runner for Progress<M> {
+    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError> {
+        let model = &self.0;
+        let mut exploration = explore_live(model, settings)?;
+        exploration.missing.extend(idle_marks(model, &exploration));
+        if let Some(fault) = fault_of(model, &exploration)? {
+            let point_of_no_return = turning_point(model, &fault.walk);
+            let (verdict, story) = fault.tell(model);
+            return Ok(outcome(exploration, Some((verdict, Story { point_of_no_return, ..story }))));
+        }
+        let stalled = stall(model, &exploration).map(|stall| tell_stall(model, &exploration, stall)).transpose()?;
+        Ok(outcome(exploration, stalled))
+    }
+}
+
+/// A fault of the search with the way to it.
+struct Fault<M: Explorable> {
+    kind: Kind,
+    property: &'static str,
+    walk: Walk<M>,
+    ending: String,
+}
+
+impl<M: Explorable> Fault<M> {
+    fn tell(self, model: &M) -> (Verdict, Story) {
+        let verdict = Verdict::Fault { kind: self.kind, property: self.property.to_owned() };
+        (verdict, Story::of(model, &self.walk, self.ending))
+    }
+}
+
+fn fault_of<M: Explorable>(model: &M, exploration: &Exploration) -> Result<Option<Fault<M>>, ExploreError> {
+    let Some(trail) = exploration.trail_to_fault() else { return Ok(None) };
+    let walk = trail.walk(model)?;
+    let (kind, property, ending) = match &exploration.end {
+        End::Exhausted | End::Unknown(_) => return Ok(None),
+        End::Asserted { action, message, .. } => (Kind::Assertion, ASSERTION, asserted(model, &walk, *action, message)),
+        End::Stuck { .. } => {
+            (Kind::Stuck, model.stuck_property(), "nothing can happen, and this is no proper end".to_owned())
+        }
+        End::Violated { property, .. } => (Kind::Safety, *property, "the property is violated".to_owned()),
+    };
+    Ok(Some(Fault { kind, property, walk, ending }))
+}
+
+fn asserted<M: Explorable>(model: &M, walk: &Walk<M>, action: Option<u32>, message: &str) -> String {
+    let mut actions = Vec::new();
+    if let (Some(_), Some((_, state))) = (action, walk.last()) {
+        model.actions(state, &mut actions);
+    }
+    let taken = action.and_then(|index| actions.get(index as usize));
+    let step = taken.map_or_else(String::new, |action| format!(" in the step `{}`", model.name_of_action(action)));
+    format!("the model panics{step}: {message}")
+}
+
+fn tell_stall<M: Live>(model: &M, exploration: &Exploration, stall: Stall) -> Result<(Verdict, Story), ExploreError> {
+    let fault = |property: &str| Verdict::Fault { kind: Kind::Liveness, property: property.to_owned() };
+    match stall {
+        Stall::Trapped { at, states } => {
+            let walk = exploration.trail_to(at).walk(model)?;
+            let ending = format!("point of no return: no benign steps lead to a goal from here ({states} such states)");
+            let story = Story::of(model, &walk, ending);
+            Ok((fault(model.goal_property()), Story { point_of_no_return: Some(walk.len() - 1), ..story }))
+        }
+        Stall::Starved { obligation, at, cycle } => {
+            let stem = exploration.trail_to(at);
+            let walk = stem.walk_on(model, &cycle)?;
+            let owed = model.obligations().swap_remove(obligation);
+            let ending = if cycle.is_empty() { "the run is over" } else { "the steps since then repeat" };
+            let story = Story::of(model, &walk, format!("{ending}, and {} is still pending", owed.subject));
+            let cycle_from = (!cycle.is_empty()).then_some(stem.actions.len());
+            Ok((fault(owed.property), Story { cycle_from, ..story }))
+        }
+    }
+}
+
+fn outcome(exploration: Exploration, fault: Option<(Verdict, Story)>) -> Outcome {
+    let (counts, elapsed) = (exploration.counts, exploration.elapsed);
+    let (verdict, story) = match fault {
+        Some((verdict, story)) => (verdict, Some(story)),
+        None => (verdict_without_fault(exploration.end, exploration.missing), None),
+    };
+    Outcome { verdict, counts, elapsed, story }
+}
+
+/// Only an exhausted search from which nothing is missing holds.
+fn verdict_without_fault(end: End, missing: Vec<String>) -> Verdict {
+    match end {
+        End::Exhausted if missing.is_empty() => Verdict::Holds,
+        End::Unknown(unknown) => Verdict::Unknown(unknown),
+        End::Asserted { .. } | End::Exhausted | End::Stuck { .. } | End::Violated { .. } => {
+            Verdict::Vacuous { missing }
+        }
+    }
+}

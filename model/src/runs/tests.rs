@@ -1,0 +1,312 @@
+//! Runs end to end on toys: verdicts, exit codes, records and files.
+
+use std::fs;
+
+use stateright::{Model, Property};
+
+use super::*;
+use crate::explore::{Explorable, ExploreError, Lane, Settings, Unknown, agree_with_stateright};
+use crate::toys::{Barrier, Crossing, Rule};
+
+const AGREED: Barrier = Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: true };
+const LOCAL: Barrier = Barrier { rule: Rule::Local, ..AGREED };
+const UNFAIR: Barrier = Barrier { arrivals_fair: false, ..AGREED };
+const CROSSED: Crossing = Crossing { orders: [[0, 1], [1, 0]] };
+
+/// A model that counts to `most` and then stops, panics, or misses its witness, as its fields say.
+#[derive(Clone, Default)]
+struct Count {
+    most: u8,
+    panics_at: Option<u8>,
+    properties: Option<fn() -> Vec<Property<Count>>>,
+}
+
+impl Model for Count {
+    type State = u8;
+    type Action = u8;
+
+    fn init_states(&self) -> Vec<u8> {
+        vec![0]
+    }
+
+    fn actions(&self, state: &u8, actions: &mut Vec<u8>) {
+        actions.extend(Some(state + 1).filter(|next| *next <= self.most));
+    }
+
+    fn next_state(&self, _state: &u8, next: u8) -> Option<u8> {
+        assert_ne!(Some(next), self.panics_at, "counted too far");
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        self.properties.map_or_else(Vec::new, |properties| properties())
+    }
+}
+
+impl Explorable for Count {
+    fn may_stop(&self, _state: &u8) -> bool {
+        true
+    }
+
+    fn lanes(&self, state: &u8) -> Vec<Lane> {
+        vec![Lane::new("count").with("at", state)]
+    }
+}
+
+fn exit_of(run: &Run, settings: &Settings) -> (Exit, String) {
+    let performed = Performed::new(run, settings, None);
+    performed.failure.map_or_else(|| (Exit::Ok, String::new()), |failure| (failure.exit, failure.text))
+}
+
+fn exit_of_run(run: &Run) -> Exit {
+    exit_of(run, &Settings::default()).0
+}
+
+#[test]
+fn runs_exit_as_their_faults_say() {
+    let panics = Count { most: 3, panics_at: Some(2), ..Count::default() };
+    let vacuous =
+        Count { most: 3, properties: Some(|| vec![Property::sometimes("nine", |_, at| *at == 9)]), ..Count::default() };
+    let unsound =
+        Count { properties: Some(|| vec![Property::eventually("nine", |_, at| *at == 9)]), ..Count::default() };
+    let exits = [
+        exit_of_run(&Run::holds("agreed", Progress(AGREED))),
+        exit_of_run(&Run::holds("crossed", Safety(CROSSED))),
+        exit_of_run(&Run::holds("local", Safety(LOCAL))),
+        exit_of_run(&Run::holds("unfair", Progress(UNFAIR))),
+        exit_of_run(&Run::holds("panics", Safety(panics.clone()))),
+        exit_of_run(&Run::holds("vacuous", Safety(vacuous))),
+        exit_of_run(&Run::holds("unsound", Safety(unsound))),
+        exit_of_run(&Run::mutant("panics", ASSERTION, Safety(panics))),
+        exit_of_run(&Run::mutant("local", "matched", Progress(LOCAL))),
+        exit_of_run(&Run::mutant("agreed", "matched", Progress(AGREED))),
+        exit_of_run(&Run::mutant("local", "ends", Progress(LOCAL))),
+    ];
+    assert_eq!(exits.map(Exit::code), [0, 11, 12, 13, 14, 20, 70, 0, 0, 23, 12]);
+}
+
+#[test]
+fn runs_without_verdict_fail() {
+    let capped = Settings { most_states: Some(10), ..Settings::default() };
+    let (exit, text) = exit_of(&Run::holds("agreed", Progress(AGREED)), &capped);
+    assert_eq!(
+        (exit.code(), text.as_str()),
+        (22, "no verdict: the budget of states is spent; raise it or leave it out")
+    );
+    assert_eq!(exit_of(&Run::mutant("agreed", "ends", Progress(AGREED)), &capped).0, Exit::Budget);
+}
+
+#[test]
+fn runs_say_which_step_panicked() {
+    let panics = Safety(Count { most: 3, panics_at: Some(2), ..Count::default() });
+    let story = panics.run(&Settings::default()).unwrap().story.unwrap();
+    assert_eq!(story.steps(), 1);
+    assert!(story.ending.starts_with("the model panics in the step `2`: "), "{}", story.ending);
+}
+
+#[test]
+fn runs_mark_the_point_of_no_return() {
+    let story = Progress(LOCAL).run(&Settings::default()).unwrap().story.unwrap();
+    assert_eq!((story.steps(), story.point_of_no_return), (5, Some(4)));
+}
+
+#[test]
+fn runs_tell_a_lasso() {
+    let outcome = Progress(UNFAIR).run(&Settings::default()).unwrap();
+    let story = outcome.story.unwrap();
+    let from = story.cycle_from.unwrap();
+    assert_eq!(story.scenes[from].lanes, story.scenes.last().unwrap().lanes);
+    assert!(story.steps() as usize > from);
+}
+
+#[test]
+fn runs_find_the_same_on_any_number_of_threads() {
+    let large = Barrier { ranks: 6, ..UNFAIR };
+    let found = [1, 2, 4].map(|threads| {
+        let outcome = Progress(large).run(&Settings { threads, ..Settings::default() }).unwrap();
+        (outcome.verdict, outcome.counts, outcome.story)
+    });
+    assert!(found[0].1.unique > 50_000, "{:?}", found[0].1);
+    assert!(found[0] == found[1] && found[0] == found[2]);
+}
+
+#[test]
+fn runs_agree_with_stateright_on_toys() {
+    let four = agree_with_stateright(Barrier { ranks: 4, ..AGREED }).unwrap();
+    assert_eq!(four, Progress(Barrier { ranks: 4, ..AGREED }).run(&Settings::default()).unwrap().counts);
+    assert_eq!(agree_with_stateright(CROSSED).unwrap().unique, 4);
+}
+
+fn toys() -> Registry {
+    let doc = |id, sentence| PropertyDoc { id, sentence, source: "the toys", not_covered: "" };
+    Registry {
+        runs: vec![
+            Run::holds("agreed-2", Progress(AGREED)).params("2 ranks").proves(Role::Decode, Mode::Normal, Ranks::Two),
+            Run::holds("agreed-4", Progress(Barrier { ranks: 4, ..AGREED }))
+                .params("4 ranks")
+                .tier(Tier::Nightly)
+                .proves(Role::Decode, Mode::Overlap, Ranks::More),
+            Run::hazard("local", "matched", Progress(LOCAL)).params("ready ranks skip the poll"),
+            Run::mutant("unfair", "ends", Progress(UNFAIR)).params("a request may never come"),
+        ],
+        properties: vec![
+            doc("matched", "all enter the same"),
+            PropertyDoc { not_covered: "aborts", ..doc("ends", "what is ready goes forward | ends") },
+        ],
+        not_covered: vec!["Crashes."],
+        spec_fingerprint: "0123".to_owned(),
+    }
+}
+
+fn record_of(registry: &Registry, old: &Manifest, tier: Tier) -> Manifest {
+    let performed: Vec<_> = registry.of_tier(tier).map(|run| Performed::new(run, &Settings::default(), None)).collect();
+    recorded(registry, old, &performed)
+}
+
+#[test]
+fn record_survives_its_file() {
+    let manifest = record_of(&toys(), &Manifest::default(), Tier::Nightly);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.toml");
+    fs::write(&path, manifest.to_text().unwrap()).unwrap();
+    assert_eq!(Manifest::read(&path).unwrap(), manifest);
+    fs::write(&path, "[[run]]\nname = 'x'\n").unwrap();
+    assert!(matches!(Manifest::read(&path), Err(ManifestError::Malformed { .. })));
+    assert!(matches!(Manifest::read(folder.path()), Err(ManifestError::Unreadable { .. })));
+}
+
+#[test]
+fn record_makes_moved_counts_fail() {
+    let registry = toys();
+    let mut manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
+    let run = &registry.runs[0];
+    assert!(Performed::new(run, &Settings::default(), Some(&manifest)).failure.is_none());
+    manifest.records[0].unique = 50;
+    let failure = Performed::new(run, &Settings::default(), Some(&manifest)).failure.unwrap();
+    assert_eq!(failure.exit.code(), 21);
+    let moved =
+        "moved: unique states 50 → 58 (+16.0 %); if that is meant, run `lockstep-check record` and review the change";
+    assert_eq!(failure.text, moved);
+}
+
+#[test]
+fn record_makes_unlisted_and_changed_runs_fail() {
+    let registry = toys();
+    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
+    let unlisted = Performed::new(&registry.runs[1], &Settings::default(), Some(&manifest)).failure.unwrap();
+    assert_eq!(unlisted.exit, Exit::Moved);
+    let changed = Run::holds("local", Progress(AGREED));
+    let changed = Performed::new(&changed, &Settings::default(), Some(&manifest)).failure.unwrap();
+    assert!(changed.text.contains("with this expectation"), "{}", changed.text);
+}
+
+#[test]
+fn record_keeps_what_was_not_performed() {
+    let mut registry = toys();
+    let nightly = record_of(&registry, &Manifest::default(), Tier::Nightly);
+    assert_eq!(record_of(&registry, &nightly, Tier::Quick), nightly);
+    registry.spec_fingerprint = "4567".to_owned();
+    let later = record_of(&registry, &nightly, Tier::Quick);
+    assert_eq!((later.records[0].spec.as_str(), later.records[1].spec.as_str()), ("4567", "0123"));
+    let proved = Proved::new(&registry, &later);
+    assert_eq!(proved.classes.len(), 1, "the nightly class is proved for an earlier specification only");
+    assert!(checks_text(&registry, &later).contains("nightly (an earlier specification)"));
+}
+
+#[test]
+fn record_writes_what_differs() {
+    let registry = toys();
+    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
+    let folder = tempfile::tempdir().unwrap();
+    let places = Places { manifest: folder.path().join("runs.toml"), root: folder.path().to_owned() };
+    let files = files(&registry, &manifest, &places).unwrap();
+    assert_eq!(stale(&files).len(), 3);
+    assert_eq!(write(&files).unwrap().len(), 3);
+    assert!(stale(&files).is_empty());
+    fs::write(folder.path().join("CHECKS.md"), "edited").unwrap();
+    assert_eq!(stale(&files), [folder.path().join("CHECKS.md")]);
+    let nowhere = Places { root: folder.path().join("missing"), ..places };
+    let lost = super::files(&registry, &manifest, &nowhere).unwrap();
+    assert!(matches!(write(&lost), Err(RecordError::Unwritable { .. })));
+}
+
+#[test]
+fn record_text_of_checks() {
+    let registry = toys();
+    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
+    insta::assert_snapshot!(checks_text(&registry, &manifest));
+}
+
+#[test]
+fn record_text_of_proved() {
+    let registry = toys();
+    let manifest = record_of(&registry, &Manifest::default(), Tier::Nightly);
+    insta::assert_snapshot!(Proved::new(&registry, &manifest).to_text().unwrap());
+}
+
+#[test]
+fn listing_validates_the_whole() {
+    let manifest = record_of(&toys(), &Manifest::default(), Tier::Quick);
+    let validate = |change: fn(&mut Registry)| {
+        let mut registry = toys();
+        change(&mut registry);
+        registry.validate(&manifest).map_err(|failure| failure.exit.code())
+    };
+    assert_eq!(validate(|_| {}), Ok(()));
+    assert_eq!(validate(|registry| registry.runs.push(Run::holds("local", Safety(CROSSED)))), Err(70));
+    assert_eq!(validate(|registry| registry.properties.truncate(1)), Err(70));
+    assert_eq!(
+        validate(|registry| registry.properties.push(PropertyDoc { id: "new", ..registry.properties[0] })),
+        Err(20)
+    );
+    assert_eq!(validate(|registry| drop(registry.runs.remove(0))), Err(21));
+}
+
+#[test]
+fn listing_finds_runs_by_name_and_tier() {
+    let registry = toys();
+    let names: Vec<_> = registry.of_tier(Tier::Pr).map(|run| run.name).collect();
+    assert_eq!(names, ["agreed-2", "local", "unfair"]);
+    assert_eq!(registry.named(&["unfair".to_owned()]).unwrap()[0].name, "unfair");
+    assert_eq!(registry.named(&["none".to_owned()]).err().map(|failure| failure.exit), Some(Exit::Usage));
+}
+
+#[test]
+fn session_json_holds_the_verdict() {
+    let registry = toys();
+    let performed = Performed::new(&registry.runs[2], &Settings::default(), None);
+    let json = serde_json::to_value(performed.json(false)).unwrap();
+    assert_eq!(
+        (&json["verdict"], &json["kind"], &json["property"]),
+        (&"fault".into(), &"safety".into(), &"matched".into())
+    );
+    assert_eq!((&json["ok"], &json["exit"], &json["path"]), (&true.into(), &0.into(), &5.into()));
+    assert_eq!(json.get("story"), None);
+    let traced = serde_json::to_value(performed.json(true)).unwrap();
+    assert_eq!(traced["story"]["scenes"].as_array().map(Vec::len), Some(6));
+    let unknown = serde_json::to_value(Verdict::Unknown(Unknown::Boundary { cut: 3 })).unwrap();
+    assert_eq!(unknown, serde_json::json!({ "verdict": "unknown", "reason": "boundary", "cut": 3 }));
+}
+
+/// A runner that panics outside the model's steps.
+struct Broken;
+
+impl Runner for Broken {
+    fn run(&self, _settings: &Settings) -> Result<Outcome, ExploreError> {
+        panic!("broken on purpose")
+    }
+}
+
+#[test]
+fn session_survives_a_broken_runner() {
+    let run = Run::holds("broken", Broken);
+    let performed = Performed::new(&run, &Settings::default(), None);
+    assert_eq!(performed.failure.as_ref().map(|failure| failure.exit), Some(Exit::Internal));
+    assert_eq!(performed.finding(), "not performed");
+}
+
+#[test]
+fn registry_holds_together() {
+    let registry = registry();
+    assert_eq!(registry.validate(&Manifest::default()), Ok(()));
+}

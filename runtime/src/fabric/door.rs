@@ -1,0 +1,160 @@
+//! The prefill end's door: lets the decode rank in and turns everybody else away.
+//!
+//! A newer connection of the same or a later epoch replaces the one before; an older epoch, another
+//! version and strangers are refused and reported, and disturb nobody who is connected.
+
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use super::error::FabricError;
+use super::frame::{
+    Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, bounded_reason,
+    require_before,
+};
+use super::outbox::Outbox;
+use super::prefill::{Link, PrefillInbound, Shared};
+use crate::socket::{Doorway, WRITE_SLICE, after, write_by};
+
+/// How long a caller at the door may take to open the connection, and the pause after a failure of
+/// the door itself.
+const OPEN_DEADLINE: Duration = Duration::from_secs(1);
+
+/// The thread at the door.
+pub(super) struct Porter {
+    shared: Arc<Shared>,
+    doorway: Doorway,
+    newest: u64,
+    connection: Option<Connection>,
+}
+
+/// The connection in use; dropping it ends it and waits until its end is reported.
+struct Connection {
+    stream: Arc<UnixStream>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Porter {
+    pub(super) fn new(shared: Arc<Shared>, doorway: Doorway) -> Self {
+        Self {
+            shared,
+            doorway,
+            newest: 0,
+            connection: None,
+        }
+    }
+
+    /// Answers callers until the fabric stops.
+    pub(super) fn keep_door(mut self) {
+        while !self.shared.is_stopping() {
+            match self.doorway.accept() {
+                Ok(Some(stream)) => self.answer(stream),
+                Ok(None) => thread::sleep(TICK),
+                Err(error) => {
+                    self.reject(FabricError::io("accepting the decode rank", &error));
+                    thread::sleep(OPEN_DEADLINE);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, stream: UnixStream) {
+        match self.open(&stream) {
+            Ok(epoch) => self.replace(stream, epoch),
+            Err(why) => {
+                refuse(&stream, &why);
+                self.reject(why);
+            }
+        }
+    }
+
+    fn replace(&mut self, stream: UnixStream, epoch: u64) {
+        self.newest = epoch;
+        // The old one must have ended, and have said so, before the new one starts.
+        drop(self.connection.take());
+        match self.start(stream, epoch) {
+            Ok(connection) => self.connection = Some(connection),
+            Err(why) => self.reject(why),
+        }
+    }
+
+    fn reject(&self, why: FabricError) {
+        self.shared.report(PrefillInbound::Rejected { why });
+    }
+
+    /// The epoch of a caller who may come in.
+    fn open(&self, stream: &UnixStream) -> Result<u64, FabricError> {
+        let failed = |error| FabricError::io("preparing a connection", &error);
+        stream.set_read_timeout(Some(TICK)).map_err(failed)?;
+        stream
+            .set_write_timeout(Some(WRITE_SLICE))
+            .map_err(failed)?;
+        let until = after(OPEN_DEADLINE);
+        let tick = || require_before(until).and_then(|()| self.shared.go_on());
+        let caller = Ticking::new(stream, tick);
+        let (opening, _) = Incoming::new(caller, self.shared.limits).read()?;
+        self.judge(&opening)
+    }
+
+    fn judge(&self, opening: &ToPrefill) -> Result<u64, FabricError> {
+        let ToPrefill::Open {
+            magic: MAGIC,
+            version,
+            epoch,
+        } = *opening
+        else {
+            return Err(FabricError::Malformed("no opening of a connection"));
+        };
+        if version != VERSION {
+            return Err(FabricError::Version {
+                ours: VERSION,
+                theirs: version,
+            });
+        }
+        if epoch < self.newest {
+            return Err(FabricError::OldEpoch {
+                newest: self.newest,
+                theirs: epoch,
+            });
+        }
+        Ok(epoch)
+    }
+
+    fn start(&self, stream: UnixStream, epoch: u64) -> Result<Connection, FabricError> {
+        let limits = self.shared.limits;
+        let outbox = Arc::new(Outbox::new(limits.queued_frames, limits.write_deadline));
+        let opened = Frame::new(&ToDecode::Opened { version: VERSION }, Vec::new())?;
+        outbox.push(opened, Duration::ZERO)?;
+        let stream = Arc::new(stream);
+        let (shared, streaming) = (Arc::clone(&self.shared), Arc::clone(&stream));
+        let reader = thread::Builder::new()
+            .name("fabric-prefill-reader".to_owned())
+            .spawn(move || shared.serve(&streaming, Link { epoch, outbox }))
+            .map_err(|error| FabricError::io("starting a reader", &error))?;
+        Ok(Connection {
+            stream,
+            reader: Some(reader),
+        })
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Fails only if the connection is gone already.
+        drop(self.stream.shutdown(Shutdown::Both));
+        if let Some(reader) = self.reader.take() {
+            // A reader that panicked (in the sink) has nothing left to hand over.
+            drop(reader.join());
+        }
+    }
+}
+
+fn refuse(stream: &UnixStream, why: &FabricError) {
+    let why = bounded_reason(&why.to_string());
+    if let Ok(frame) = Frame::new(&ToDecode::Refused { why }, Vec::new()) {
+        // Best effort: a stranger need not understand it.
+        drop(write_by(stream, &frame.head, after(WRITE_SLICE)));
+    }
+}

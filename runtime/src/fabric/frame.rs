@@ -1,0 +1,423 @@
+//! What is on the wire: `[head bytes: u32][body bytes: u32][head: postcard][body]`, little-endian.
+//!
+//! Only a page has a body. Both lengths are checked against the limits before anything is
+//! allocated. A page's checksum covers its identity too, so a page that lands under the wrong leg
+//! or index is as corrupt as one with a flipped bit.
+
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::error::FabricError;
+use super::leg::{Leg, Row};
+use crate::socket::{after, is_hangup, is_transient};
+
+/// First bytes of a connection.
+pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
+/// Version of the messages below.
+pub(super) const VERSION: u32 = 1;
+
+/// How often a connection looks up from its socket.
+pub(super) const TICK: Duration = Duration::from_millis(20);
+
+const PREFIX_BYTES: usize = 8;
+/// Bytes of the longest reason that travels.
+const REASON_BYTES: usize = 256;
+/// More than any head without its pages and its reason takes.
+const FIXED_HEAD_BYTES: usize = 128;
+/// Bytes of the longest encoded page number.
+const PAGE_NUMBER_BYTES: usize = 5;
+
+/// Whether a message's body is what its sender meant: always, but for a page with a wrong checksum.
+pub(super) fn is_whole(message: &ToDecode, body: &[u8]) -> bool {
+    match *message {
+        ToDecode::Page {
+            leg,
+            index,
+            page,
+            checksum: claimed,
+        } => claimed == checksum(leg, index, page, body),
+        ToDecode::Opened { .. }
+        | ToDecode::Refused { .. }
+        | ToDecode::HelloAck { .. }
+        | ToDecode::Row { .. }
+        | ToDecode::Fail { .. } => true,
+    }
+}
+
+/// Bounds of one fabric connection; equal on both sides.
+#[derive(Clone, Copy, Debug)]
+pub struct FabricLimits {
+    /// Longest page, bytes.
+    pub page_bytes: usize,
+    /// Most pages of one leg.
+    pub pages_per_leg: usize,
+    /// Most frames that wait to be written; with pages, times `page_bytes` of memory.
+    pub queued_frames: usize,
+    /// How long a caller may wait for room in the queue.
+    pub enqueue_deadline: Duration,
+    /// How long the peer may take to accept one frame.
+    pub write_deadline: Duration,
+}
+
+impl FabricLimits {
+    fn head_bytes(&self) -> usize {
+        self.pages_per_leg
+            .saturating_mul(PAGE_NUMBER_BYTES)
+            .saturating_add(FIXED_HEAD_BYTES + REASON_BYTES)
+    }
+
+    /// Refuses more pages than one leg may have.
+    pub(super) fn check_pages(&self, pages: usize) -> Result<(), FabricError> {
+        check("a page list", pages, self.pages_per_leg)
+    }
+}
+
+/// Messages from decode to prefill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ToPrefill {
+    Open {
+        magic: u32,
+        version: u32,
+        epoch: u64,
+    },
+    Hello {
+        leg: Leg,
+    },
+    List {
+        leg: Leg,
+        prompt_digest: u64,
+        pages: Vec<u32>,
+    },
+    Revoke {
+        leg: Leg,
+    },
+}
+
+/// Messages from prefill to decode.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum ToDecode {
+    Opened {
+        version: u32,
+    },
+    Refused {
+        why: String,
+    },
+    HelloAck {
+        leg: Leg,
+    },
+    /// The page's bytes are the body of the frame.
+    Page {
+        leg: Leg,
+        index: u32,
+        page: u32,
+        checksum: u32,
+    },
+    Row {
+        leg: Leg,
+        row: Row,
+    },
+    Fail {
+        leg: Leg,
+        reason: String,
+    },
+}
+
+/// CRC-32 of a page and of where it belongs.
+pub(super) fn checksum(leg: Leg, index: u32, page: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&leg.epoch.to_le_bytes());
+    for number in [leg.slot, leg.generation, leg.attempt, index, page] {
+        hasher.update(&number.to_le_bytes());
+    }
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// `reason`, cut to what may travel.
+pub(super) fn bounded_reason(reason: &str) -> String {
+    reason[..reason.floor_char_boundary(REASON_BYTES)].to_owned()
+}
+
+/// Refuses a body where none belongs.
+pub(super) fn require_no_body(body: &[u8]) -> Result<(), FabricError> {
+    if body.is_empty() {
+        Ok(())
+    } else {
+        Err(FabricError::Malformed("a body where none belongs"))
+    }
+}
+
+/// A message ready to be written.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) head: Vec<u8>,
+    pub(super) body: Vec<u8>,
+    /// The leg whose last frame this is.
+    pub(super) ends: Option<Leg>,
+}
+
+impl Frame {
+    pub(super) fn new<M: Serialize>(message: &M, body: Vec<u8>) -> Result<Self, FabricError> {
+        let unencodable = FabricError::Malformed("a message could not be encoded");
+        let mut head =
+            postcard::to_extend(message, vec![0; PREFIX_BYTES]).map_err(|_| unencodable)?;
+        let lengths = [
+            prefix("a head", head.len() - PREFIX_BYTES)?,
+            prefix("a body", body.len())?,
+        ];
+        head[..PREFIX_BYTES].copy_from_slice(lengths.as_flattened());
+        Ok(Self {
+            head,
+            body,
+            ends: None,
+        })
+    }
+}
+
+/// Reads messages from a stream whose read timeout is the tick.
+pub(super) struct Incoming<R> {
+    input: R,
+    limits: FabricLimits,
+    head: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl<R: Read> Incoming<R> {
+    pub(super) fn new(input: R, limits: FabricLimits) -> Self {
+        Self {
+            input,
+            limits,
+            head: Vec::new(),
+            body: Vec::new(),
+        }
+    }
+
+    /// The next message and its body.
+    pub(super) fn read<M: DeserializeOwned>(&mut self) -> Result<(M, &[u8]), FabricError> {
+        let mut prefix = [0; PREFIX_BYTES];
+        self.input
+            .read_exact(&mut prefix)
+            .map_err(|error| ended(&error))?;
+        let (head, body) = lengths(prefix);
+        check("a frame's head", head, self.limits.head_bytes())?;
+        check("a page", body, self.limits.page_bytes)?;
+        fill(&mut self.input, &mut self.head, head)?;
+        fill(&mut self.input, &mut self.body, body)?;
+        let message = match postcard::take_from_bytes(&self.head) {
+            Ok((message, [])) => message,
+            Ok((_, [_, ..])) => return Err(FabricError::Malformed("a head with bytes left over")),
+            Err(_) => return Err(FabricError::Malformed("an unknown message")),
+        };
+        Ok((message, &self.body))
+    }
+}
+
+/// A stream that calls `tick` at least every `TICK`, however busy or quiet it is, and gives up when
+/// that says so. Its read timeout is at most `TICK`.
+pub(super) struct Ticking<'a, T> {
+    stream: &'a UnixStream,
+    next: Instant,
+    tick: T,
+}
+
+impl<'a, T: FnMut() -> io::Result<()>> Ticking<'a, T> {
+    pub(super) fn new(stream: &'a UnixStream, tick: T) -> Self {
+        let next = after(TICK);
+        Self { stream, next, tick }
+    }
+}
+
+impl<T: FnMut() -> io::Result<()>> Read for Ticking<'_, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if Instant::now() >= self.next {
+                (self.tick)()?;
+                self.next = after(TICK);
+            }
+            match self.stream.read(buffer) {
+                Err(error) if is_transient(error.kind()) => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Fails once `until` has passed: the tick of a wait with a deadline.
+pub(super) fn require_before(until: Instant) -> io::Result<()> {
+    if Instant::now() < until {
+        Ok(())
+    } else {
+        Err(ErrorKind::TimedOut.into())
+    }
+}
+
+fn check(what: &'static str, length: usize, limit: usize) -> Result<(), FabricError> {
+    if length > limit {
+        return Err(FabricError::Oversize {
+            what,
+            length,
+            limit,
+        });
+    }
+    Ok(())
+}
+
+fn prefix(what: &'static str, length: usize) -> Result<[u8; 4], FabricError> {
+    let limit = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
+    let fits = u32::try_from(length).map_err(|_| FabricError::Oversize {
+        what,
+        length,
+        limit,
+    });
+    fits.map(u32::to_le_bytes)
+}
+
+fn lengths(prefix: [u8; PREFIX_BYTES]) -> (usize, usize) {
+    let [a, b, c, d, e, f, g, h] = prefix;
+    let wide = |bytes| usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
+    (wide([a, b, c, d]), wide([e, f, g, h]))
+}
+
+fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, length: usize) -> Result<(), FabricError> {
+    buffer.resize(length, 0);
+    input.read_exact(buffer).map_err(|error| ended(&error))
+}
+
+fn ended(error: &io::Error) -> FabricError {
+    if is_hangup(error.kind()) {
+        return FabricError::Closed;
+    }
+    if error.kind() == ErrorKind::TimedOut {
+        return FabricError::Silent;
+    }
+    FabricError::io("reading from the peer", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEG: Leg = Leg {
+        epoch: 1,
+        slot: 2,
+        generation: 3,
+        attempt: 4,
+    };
+    const LIMITS: FabricLimits = FabricLimits {
+        page_bytes: 16,
+        pages_per_leg: 4,
+        queued_frames: 1,
+        enqueue_deadline: Duration::ZERO,
+        write_deadline: Duration::ZERO,
+    };
+
+    fn wire(frame: &Frame) -> Vec<u8> {
+        [&frame.head[..], &frame.body[..]].concat()
+    }
+
+    #[test]
+    fn frame_survives_the_wire() {
+        let page = ToDecode::Page {
+            leg: LEG,
+            index: 1,
+            page: u32::MAX,
+            checksum: 5,
+        };
+        let bytes = wire(&Frame::new(&page, vec![7; 16]).unwrap());
+        let mut incoming = Incoming::new(&bytes[..], LIMITS);
+        assert_eq!(incoming.read().unwrap(), (page, &[7; 16][..]));
+        assert_eq!(incoming.read::<ToDecode>(), Err(FabricError::Closed));
+    }
+
+    #[test]
+    fn frame_longest_list_and_reason_fit_the_head_limit() {
+        let everything = Leg {
+            epoch: u64::MAX,
+            slot: u32::MAX,
+            generation: u32::MAX,
+            attempt: u32::MAX,
+        };
+        let list = ToPrefill::List {
+            leg: everything,
+            prompt_digest: u64::MAX,
+            pages: vec![u32::MAX; 4],
+        };
+        let bytes = wire(&Frame::new(&list, Vec::new()).unwrap());
+        assert_eq!(
+            Incoming::new(&bytes[..], LIMITS)
+                .read::<ToPrefill>()
+                .unwrap()
+                .0,
+            list
+        );
+        let reason = bounded_reason(&"é".repeat(1000));
+        assert_eq!(reason.len(), REASON_BYTES);
+        let fail = ToDecode::Fail {
+            leg: everything,
+            reason,
+        };
+        let bytes = wire(&Frame::new(&fail, Vec::new()).unwrap());
+        assert_eq!(
+            Incoming::new(&bytes[..], LIMITS)
+                .read::<ToDecode>()
+                .unwrap()
+                .0,
+            fail
+        );
+    }
+
+    #[test]
+    fn frame_garbage_and_long_lengths_are_refused_before_they_are_read() {
+        let garbage = [0xff; 64];
+        let error = Incoming::new(&garbage[..], LIMITS)
+            .read::<ToDecode>()
+            .unwrap_err();
+        assert!(
+            matches!(
+                error,
+                FabricError::Oversize {
+                    what: "a frame's head",
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        let mut long_body = [0; 64];
+        long_body[4] = 17;
+        let error = Incoming::new(&long_body[..], LIMITS)
+            .read::<ToDecode>()
+            .unwrap_err();
+        assert_eq!(
+            error,
+            FabricError::Oversize {
+                what: "a page",
+                length: 17,
+                limit: 16
+            }
+        );
+        let mut left_over =
+            wire(&Frame::new(&ToDecode::Opened { version: 1 }, Vec::new()).unwrap());
+        left_over[0] += 1;
+        left_over.push(0);
+        let error = Incoming::new(&left_over[..], LIMITS)
+            .read::<ToDecode>()
+            .unwrap_err();
+        assert!(matches!(error, FabricError::Malformed(_)), "{error}");
+    }
+
+    #[test]
+    fn checksum_covers_bytes_and_place() {
+        let reference = checksum(LEG, 1, 2, b"page");
+        assert_ne!(reference, checksum(LEG, 1, 2, b"pagf"));
+        assert_ne!(reference, checksum(LEG, 2, 2, b"page"));
+        assert_ne!(reference, checksum(LEG, 1, 3, b"page"));
+        assert_ne!(
+            reference,
+            checksum(Leg { attempt: 5, ..LEG }, 1, 2, b"page")
+        );
+    }
+}

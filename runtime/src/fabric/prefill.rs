@@ -1,0 +1,282 @@
+//! The prefill end: listens for its decode rank, reports its lists, and writes pages and rows.
+//!
+//! The porter of `door` lets decode ranks in, one at a time; each connection has a reader, which runs
+//! here, and a writer. When a connection ends its queue is dropped before `PeerGone` is reported, so
+//! that nothing of it is written later.
+
+use std::io::{self, BufReader, ErrorKind};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::door::Porter;
+use super::error::FabricError;
+use super::frame::{
+    FabricLimits, Frame, Incoming, Ticking, ToDecode, ToPrefill, bounded_reason, checksum,
+    require_no_body,
+};
+use super::leg::{Leg, Row};
+use super::outbox::{Ending, Outbox};
+use crate::socket::Doorway;
+
+/// What the fabric reports to a prefill rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrefillInbound {
+    /// Decode granted these pages to `leg`; may come again for the same leg.
+    List {
+        /// The leg.
+        leg: Leg,
+        /// Digest of the prompt's token ids, as decode knows them.
+        prompt_digest: u64,
+        /// Decode's pages, in prompt order.
+        pages: Vec<u32>,
+    },
+    /// The decode rank is gone; nothing that was queued for it will be written.
+    PeerGone {
+        /// Epoch of the decode group.
+        epoch: u64,
+        /// Why the connection ended.
+        why: FabricError,
+    },
+    /// A connection was turned away at the door.
+    Rejected {
+        /// Why.
+        why: FabricError,
+    },
+    /// Decode no longer wants this leg.
+    Revoked {
+        /// The leg.
+        leg: Leg,
+    },
+    /// The last frame of this leg, its row or its failure, was handed to the kernel: the leg's
+    /// posted writes have completed.
+    Written {
+        /// The leg.
+        leg: Leg,
+    },
+}
+
+type Sink = Box<dyn Fn(PrefillInbound) + Send>;
+
+/// One prefill rank's end of the fabric.
+///
+/// The sink is called from the fabric's own threads, one call at a time: it must hand the report on
+/// and return, and must neither call back into the fabric nor wait for a thread that does. Dropping
+/// the fabric drops what is queued, and reports `PeerGone` like any other end.
+pub struct PrefillFabric {
+    shared: Arc<Shared>,
+    porter: Option<JoinHandle<()>>,
+}
+
+/// What the door, the connection and the callers share.
+pub(super) struct Shared {
+    pub(super) limits: FabricLimits,
+    sink: Mutex<Sink>,
+    link: Mutex<Option<Link>>,
+    stopping: AtomicBool,
+}
+
+/// The connected decode rank.
+#[derive(Clone)]
+pub(super) struct Link {
+    pub(super) epoch: u64,
+    pub(super) outbox: Arc<Outbox>,
+}
+
+impl PrefillFabric {
+    /// Listens at `path` for the decode rank.
+    ///
+    /// # Errors
+    /// `Io` if the socket can not be bound, for instance because a live process listens there, or
+    /// if the porter thread can not be started.
+    pub fn listen(
+        path: &Path,
+        limits: FabricLimits,
+        sink: impl Fn(PrefillInbound) + Send + 'static,
+    ) -> Result<Self, FabricError> {
+        let doorway = Doorway::open(path)
+            .map_err(|error| FabricError::io("listening for the decode rank", &error))?;
+        let shared = Arc::new(Shared {
+            limits,
+            sink: Mutex::new(Box::new(sink)),
+            link: Mutex::new(None),
+            stopping: AtomicBool::new(false),
+        });
+        let porter = Arc::clone(&shared);
+        let porter = thread::Builder::new()
+            .name("fabric-prefill".to_owned())
+            .spawn(move || Porter::new(porter, doorway).keep_door())
+            .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
+        Ok(Self {
+            shared,
+            porter: Some(porter),
+        })
+    }
+
+    /// Queues one page: `index` in the published list, `page` as decode numbers it. The bytes are
+    /// the fabric's from here on.
+    ///
+    /// # Errors
+    /// `Disconnected` or `OtherEpoch` if the leg's decode rank is gone; `QueueFull` after the
+    /// enqueue deadline; `Oversize`.
+    pub fn write_page(
+        &self,
+        leg: Leg,
+        index: u32,
+        page: u32,
+        bytes: Vec<u8>,
+    ) -> Result<(), FabricError> {
+        let (length, limit) = (bytes.len(), self.shared.limits.page_bytes);
+        if length > limit {
+            return Err(FabricError::Oversize {
+                what: "a page",
+                length,
+                limit,
+            });
+        }
+        let checksum = checksum(leg, index, page, &bytes);
+        let message = ToDecode::Page {
+            leg,
+            index,
+            page,
+            checksum,
+        };
+        self.shared.queue(leg, Frame::new(&message, bytes)?)
+    }
+
+    /// Queues the row that completes `leg`, behind its pages; `Written` follows.
+    ///
+    /// # Errors
+    /// As [`PrefillFabric::write_page`].
+    pub fn write_row(&self, leg: Leg, row: Row) -> Result<(), FabricError> {
+        self.shared.queue_last(leg, &ToDecode::Row { leg, row })
+    }
+
+    /// Queues the end of `leg` without a row; of `reason`, 256 bytes travel. `Written` follows.
+    ///
+    /// # Errors
+    /// As [`PrefillFabric::write_page`].
+    pub fn fail(&self, leg: Leg, reason: &str) -> Result<(), FabricError> {
+        let reason = bounded_reason(reason);
+        self.shared.queue_last(leg, &ToDecode::Fail { leg, reason })
+    }
+}
+
+impl Drop for PrefillFabric {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        if let Some(porter) = self.porter.take() {
+            // A porter that panicked has nothing left to hand over.
+            drop(porter.join());
+        }
+    }
+}
+
+impl Shared {
+    fn queue_last(&self, leg: Leg, message: &ToDecode) -> Result<(), FabricError> {
+        let mut frame = Frame::new(message, Vec::new())?;
+        frame.ends = Some(leg);
+        self.queue(leg, frame)
+    }
+
+    fn queue(&self, leg: Leg, frame: Frame) -> Result<(), FabricError> {
+        let Link { epoch, outbox } = self.link().clone().ok_or(FabricError::Disconnected)?;
+        require_epoch(leg, epoch)?;
+        outbox.push(frame, self.limits.enqueue_deadline)
+    }
+
+    fn link(&self) -> MutexGuard<'_, Option<Link>> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn report(&self, inbound: PrefillInbound) {
+        (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(inbound);
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}
+
+impl Shared {
+    /// Runs one connection to its end, then reports that it ended.
+    pub(super) fn serve(&self, stream: &UnixStream, link: Link) {
+        let Link { epoch, outbox } = link.clone();
+        let why = thread::scope(|scope| {
+            let ending = Ending::new(&outbox, stream);
+            let writer =
+                || outbox.write_out(stream, |leg| self.report(PrefillInbound::Written { leg }));
+            let why = match thread::Builder::new().spawn_scoped(scope, writer) {
+                Ok(_) => {
+                    *self.link() = Some(link);
+                    self.read_all(stream, epoch, &outbox)
+                }
+                Err(error) => FabricError::io("starting a writer", &error),
+            };
+            *self.link() = None;
+            ending.end(why)
+        });
+        self.report(PrefillInbound::PeerGone { epoch, why });
+    }
+
+    fn read_all(&self, stream: &UnixStream, epoch: u64, outbox: &Outbox) -> FabricError {
+        let input = BufReader::new(Ticking::new(stream, || self.go_on()));
+        let mut incoming = Incoming::new(input, self.limits);
+        loop {
+            let received = incoming.read().and_then(|(message, body)| {
+                require_no_body(body)?;
+                self.receive(message, epoch, outbox)
+            });
+            if let Err(why) = received {
+                return why;
+            }
+        }
+    }
+
+    fn receive(&self, message: ToPrefill, epoch: u64, outbox: &Outbox) -> Result<(), FabricError> {
+        match message {
+            ToPrefill::Hello { leg } => {
+                require_epoch(leg, epoch)?;
+                let answer = Frame::new(&ToDecode::HelloAck { leg }, Vec::new())?;
+                outbox.push(answer, self.limits.write_deadline)?;
+            }
+            ToPrefill::List {
+                leg,
+                prompt_digest,
+                pages,
+            } => {
+                require_epoch(leg, epoch)?;
+                self.limits.check_pages(pages.len())?;
+                self.report(PrefillInbound::List {
+                    leg,
+                    prompt_digest,
+                    pages,
+                });
+            }
+            ToPrefill::Revoke { leg } => {
+                require_epoch(leg, epoch)?;
+                self.report(PrefillInbound::Revoked { leg });
+            }
+            ToPrefill::Open { .. } => return Err(FabricError::Malformed("a second opening")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn go_on(&self) -> io::Result<()> {
+        if self.is_stopping() {
+            Err(ErrorKind::ConnectionReset.into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn require_epoch(leg: Leg, connected: u64) -> Result<(), FabricError> {
+    if leg.epoch == connected {
+        Ok(())
+    } else {
+        Err(FabricError::OtherEpoch { leg, connected })
+    }
+}

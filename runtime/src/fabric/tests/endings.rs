@@ -1,0 +1,294 @@
+//! How a connection ends: a peer that dies, is late, old, a stranger, or stuck.
+
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
+use crate::fabric::frame::{ToDecode, ToPrefill, VERSION};
+use crate::fabric::{
+    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, LegFailure, PrefillFabric,
+    PrefillInbound, Retry,
+};
+
+fn leg(slot: u32) -> Leg {
+    Leg { slot, ..LEG }
+}
+
+fn lost(slot: u32) -> Heard {
+    Heard::LegFailed(leg(slot), LegFailure::Disconnected(FabricError::Closed))
+}
+
+#[test]
+fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
+    let room = room();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    let (decode, heard) = decode(&room.path, RETRY);
+    let peer = RawPeer::answer(&listener);
+    for slot in 0..3 {
+        decode.hello(leg(slot)).unwrap();
+    }
+    peer.accept_leg(leg(0));
+    peer.accept_leg(leg(1));
+    assert_eq!(next(&heard), Heard::HandshakeReady(leg(0)));
+    assert_eq!(next(&heard), Heard::HandshakeReady(leg(1)));
+    decode.publish(leg(0), 99, &[1]).unwrap();
+    assert_eq!(
+        peer.receive::<ToPrefill>(),
+        ToPrefill::Hello { leg: leg(2) }
+    );
+    assert!(matches!(peer.receive(), ToPrefill::List { .. }));
+    drop((peer, listener));
+    for slot in 0..3 {
+        assert_eq!(next(&heard), lost(slot));
+    }
+    assert_eq!(next(&heard), Heard::PeerGone(FabricError::Closed));
+    let (_next, _lists) = prefill(&room.path);
+    grant(&decode, &heard, Leg { attempt: 2, ..LEG }, &[1]);
+}
+
+#[test]
+fn handshake_waits_for_a_peer_that_comes_late() {
+    let room = room();
+    let (decode, heard) = decode(&room.path, RETRY);
+    decode.hello(LEG).unwrap();
+    thread::sleep(RETRY.interval * 2);
+    let (_prefill, _lists) = prefill(&room.path);
+    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+}
+
+#[test]
+fn handshake_fails_when_its_retries_are_used_up() {
+    let room = room();
+    let retry = Retry { count: 3, ..RETRY };
+    let (decode, heard) = decode(&room.path, retry);
+    let started = Instant::now();
+    decode.hello(LEG).unwrap();
+    assert!(matches!(
+        next(&heard),
+        Heard::HandshakeFailed(LEG, FabricError::Io { .. })
+    ));
+    assert!(started.elapsed() >= retry.interval * 3);
+    assert!(matches!(
+        decode.publish(LEG, 99, &[1]),
+        Err(FabricError::NotReady { .. })
+    ));
+}
+
+#[test]
+fn handshake_fails_when_a_connected_peer_is_silent() {
+    let room = room();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
+    let _silent = RawPeer::answer(&listener);
+    decode.hello(LEG).unwrap();
+    assert_eq!(
+        next(&heard),
+        Heard::HandshakeFailed(LEG, FabricError::Silent)
+    );
+}
+
+#[test]
+fn decode_closes_on_garbage_and_says_so() {
+    let room = room();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    let (decode, heard) = decode(&room.path, RETRY);
+    let mut peer = RawPeer::answer(&listener);
+    decode.hello(LEG).unwrap();
+    peer.accept_leg(LEG);
+    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+    peer.stream.write_all(&[0xa5; 4096]).unwrap();
+    let Heard::LegFailed(LEG, LegFailure::Disconnected(why)) = next(&heard) else {
+        panic!("the leg fails");
+    };
+    assert!(matches!(why, FabricError::Oversize { .. }), "{why}");
+    assert_eq!(next(&heard), Heard::PeerGone(why));
+    assert!(peer.is_closed());
+}
+
+#[test]
+fn prefill_turns_garbage_away_and_keeps_its_peer() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[1]);
+    assert!(matches!(next(&lists), PrefillInbound::List { .. }));
+    let small_lengths = [vec![3, 0, 0, 0, 0, 0, 0, 0], vec![0xff; 3]].concat();
+    for garbage in [vec![0xa5; 4096], small_lengths, Vec::new()] {
+        let mut stranger = UnixStream::connect(&room.path).unwrap();
+        stranger.write_all(&garbage).unwrap();
+        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let PrefillInbound::Rejected { why } = next(&lists) else {
+            panic!("a stranger is turned away");
+        };
+        let clear = matches!(
+            why,
+            FabricError::Oversize { .. } | FabricError::Malformed(_) | FabricError::Closed
+        );
+        assert!(clear, "{why}");
+    }
+    decode.revoke(LEG);
+    assert_eq!(next(&lists), PrefillInbound::Revoked { leg: LEG });
+}
+
+#[test]
+fn prefill_closes_on_garbage_behind_the_opening() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let mut peer = RawPeer::call(&room.path, 3, VERSION);
+    assert!(matches!(peer.receive(), ToDecode::Opened { .. }));
+    peer.send(&ToPrefill::Hello { leg: LEG }, &[]);
+    assert!(matches!(peer.receive(), ToDecode::HelloAck { leg: LEG }));
+    peer.stream.write_all(&[0xa5; 64]).unwrap();
+    let gone = next(&lists);
+    assert!(
+        matches!(
+            gone,
+            PrefillInbound::PeerGone {
+                epoch: 3,
+                why: FabricError::Oversize { .. }
+            }
+        ),
+        "{gone:?}"
+    );
+    assert!(peer.is_closed());
+}
+
+#[test]
+fn prefill_refuses_another_version_and_an_older_epoch() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let other = RawPeer::call(&room.path, 3, VERSION + 1);
+    assert!(matches!(other.receive(), ToDecode::Refused { .. }));
+    let why = FabricError::Version {
+        ours: VERSION,
+        theirs: VERSION + 1,
+    };
+    assert_eq!(next(&lists), PrefillInbound::Rejected { why });
+    let current = RawPeer::call(&room.path, 3, VERSION);
+    assert!(matches!(current.receive(), ToDecode::Opened { .. }));
+    let old = RawPeer::call(&room.path, 2, VERSION);
+    let ToDecode::Refused { why } = old.receive() else {
+        panic!("an old epoch is refused");
+    };
+    assert!(why.contains("epoch 2"), "{why}");
+    let why = FabricError::OldEpoch {
+        newest: 3,
+        theirs: 2,
+    };
+    assert_eq!(next(&lists), PrefillInbound::Rejected { why });
+}
+
+#[test]
+fn prefill_lets_a_newer_epoch_replace_the_older() {
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    let old = RawPeer::call(&room.path, 3, VERSION);
+    assert!(matches!(old.receive(), ToDecode::Opened { .. }));
+    let new = RawPeer::call(&room.path, 4, VERSION);
+    assert!(matches!(new.receive(), ToDecode::Opened { .. }));
+    assert!(matches!(
+        next(&lists),
+        PrefillInbound::PeerGone { epoch: 3, .. }
+    ));
+    assert!(old.is_closed());
+    new.send(
+        &ToPrefill::Hello {
+            leg: Leg { epoch: 4, ..LEG },
+        },
+        &[],
+    );
+    assert!(matches!(new.receive(), ToDecode::HelloAck { .. }));
+    assert_eq!(
+        prefill.write_row(LEG, ROW),
+        Err(FabricError::OtherEpoch {
+            leg: LEG,
+            connected: 4
+        })
+    );
+}
+
+#[test]
+fn prefill_gives_up_a_peer_that_does_not_read() {
+    let room = room();
+    let limits = FabricLimits {
+        queued_frames: 4,
+        enqueue_deadline: Duration::from_millis(50),
+        write_deadline: Duration::from_millis(300),
+        ..LIMITS
+    };
+    let (sender, lists) = std::sync::mpsc::channel();
+    let sink = move |inbound| drop(sender.send(inbound));
+    let prefill = PrefillFabric::listen(&room.path, limits, sink).unwrap();
+    let stuck = RawPeer::call(&room.path, 3, VERSION);
+    assert!(matches!(stuck.receive(), ToDecode::Opened { .. }));
+    stuck.send(&ToPrefill::Hello { leg: LEG }, &[]);
+    assert!(matches!(stuck.receive(), ToDecode::HelloAck { .. }));
+    let started = Instant::now();
+    let refused = loop {
+        if let Err(error) = prefill.write_page(LEG, 0, 1, vec![0; limits.page_bytes]) {
+            break error;
+        }
+    };
+    assert_eq!(refused, FabricError::QueueFull);
+    let why = FabricError::Stuck;
+    assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: 3, why });
+    assert!(started.elapsed() < limits.write_deadline * 5);
+    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
+}
+
+#[test]
+fn decode_stops_while_its_peer_keeps_writing() {
+    let room = room();
+    let (prefill, _lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[1]);
+    let started = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| while prefill.write_page(LEG, 0, 1, vec![0; 64]).is_ok() {});
+        while !matches!(next(&heard), Heard::Page(..)) {}
+        drop(decode);
+    });
+    assert!(started.elapsed() < LIMITS.write_deadline);
+}
+
+#[test]
+fn decode_survives_a_sink_that_panics() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let sink = |_: DecodeInbound<'_>| panic!("the sink's own fault");
+    let decode = DecodeFabric::connect(&room.path, LEG.epoch, RETRY, LIMITS, sink).unwrap();
+    decode.hello(LEG).unwrap();
+    assert!(matches!(
+        next(&lists),
+        PrefillInbound::PeerGone { epoch: 3, .. }
+    ));
+    drop(decode);
+}
+
+#[test]
+fn handshake_fails_when_the_peer_never_opens() {
+    let room = room();
+    let _deaf = UnixListener::bind(&room.path).unwrap();
+    let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
+    let started = Instant::now();
+    decode.hello(LEG).unwrap();
+    assert_eq!(
+        next(&heard),
+        Heard::HandshakeFailed(LEG, FabricError::Silent)
+    );
+    assert!(
+        started.elapsed() < Duration::from_millis(600),
+        "not bound to the opening's deadline"
+    );
+}
+
+#[test]
+fn prefill_turns_a_silent_caller_away() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let _silent = UnixStream::connect(&room.path).unwrap();
+    let why = FabricError::Silent;
+    assert_eq!(next(&lists), PrefillInbound::Rejected { why });
+}

@@ -1,0 +1,128 @@
+//! The fence: nothing of a leg reaches the sink after its revocation has returned.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::support::{Heard, LEG, LIMITS, RETRY, ROW, WAIT, decode, grant, next, prefill, room};
+use crate::fabric::{DecodeFabric, DecodeInbound, Leg, PrefillInbound};
+
+fn attempt(attempt: u32) -> Leg {
+    Leg { attempt, ..LEG }
+}
+
+fn await_dropped(decode: &DecodeFabric, count: u64) {
+    let until = Instant::now() + WAIT;
+    while decode.dropped() < count {
+        assert!(
+            Instant::now() < until,
+            "{} of {count} dropped",
+            decode.dropped()
+        );
+        thread::yield_now();
+    }
+}
+
+/// Prefill writes pages as fast as it can while decode revokes at a random moment: the sink must
+/// not run, nor be running, once `revoke` has returned.
+#[test]
+fn fence_holds_against_racing_writes() {
+    const REVOKED: u64 = 1 << 32;
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    let fence = Arc::new(AtomicU64::new(0));
+    let (sender, heard) = channel();
+    let seen = Arc::clone(&fence);
+    let sink = move |inbound: DecodeInbound<'_>| {
+        let DecodeInbound::Page { leg, .. } = inbound else {
+            return drop(sender.send(inbound.into()));
+        };
+        // Long enough that a fence which does not wait for a running sink is caught.
+        thread::sleep(Duration::from_micros(20));
+        let is_late = seen.load(Ordering::SeqCst) == REVOKED | u64::from(leg.attempt);
+        drop(sender.send(Heard::Page(leg, u32::from(is_late), 0, Vec::new())));
+    };
+    let decode = DecodeFabric::connect(&room.path, LEG.epoch, RETRY, LIMITS, sink).unwrap();
+    let mut delivered = 0;
+    for number in 0..300 {
+        let leg = attempt(number);
+        decode.hello(leg).unwrap();
+        assert_eq!(
+            next(&heard),
+            Heard::HandshakeReady(leg),
+            "nothing comes between two attempts"
+        );
+        decode.publish(leg, 99, &[5]).unwrap();
+        while !matches!(next(&lists), PrefillInbound::List { leg: listed, .. } if listed == leg) {}
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..8 {
+                    prefill.write_page(leg, 0, 5, vec![0; 64]).unwrap();
+                }
+            });
+            thread::sleep(Duration::from_micros(u64::from(number % 50) * 10));
+            decode.revoke(leg);
+            fence.store(REVOKED | u64::from(number), Ordering::SeqCst);
+        });
+        for page in heard.try_iter() {
+            delivered += 1;
+            assert!(
+                matches!(page, Heard::Page(_, 0, _, _)),
+                "delivered behind the fence: {page:?}"
+            );
+        }
+    }
+    await_dropped(&decode, 1);
+    assert!(
+        delivered > 0,
+        "the race must be won by the writer at times too"
+    );
+}
+
+#[test]
+fn fence_cuts_off_a_list_that_is_used_late() {
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, attempt(1), &[7]);
+    decode.revoke(attempt(1));
+    grant(&decode, &heard, attempt(2), &[7]);
+    // Prefill has both lists and acts on the old one first: same page, dead grant.
+    assert!(matches!(next(&lists), PrefillInbound::List { leg, .. } if leg == attempt(1)));
+    prefill.write_page(attempt(1), 0, 7, vec![1]).unwrap();
+    prefill.write_row(attempt(1), ROW).unwrap();
+    prefill.fail(attempt(1), "late").unwrap();
+    prefill.write_page(attempt(2), 0, 7, vec![2]).unwrap();
+    assert_eq!(next(&heard), Heard::Page(attempt(2), 0, 7, vec![2]));
+    assert_eq!(decode.dropped(), 3);
+}
+
+#[test]
+fn fence_admits_only_the_pages_of_the_grant() {
+    let room = room();
+    let (prefill, _lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[7, 8]);
+    prefill.write_page(LEG, 0, 8, vec![1]).unwrap();
+    prefill.write_page(LEG, 2, 8, vec![1]).unwrap();
+    prefill.write_page(LEG, u32::MAX, 8, vec![1]).unwrap();
+    prefill.write_page(attempt(9), 0, 7, vec![1]).unwrap();
+    prefill.write_page(LEG, 1, 8, vec![2]).unwrap();
+    assert_eq!(next(&heard), Heard::Page(LEG, 1, 8, vec![2]));
+    assert_eq!(decode.dropped(), 4);
+}
+
+#[test]
+fn fence_closes_with_the_row() {
+    let room = room();
+    let (prefill, _lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[7]);
+    prefill.write_row(LEG, ROW).unwrap();
+    prefill.write_page(LEG, 0, 7, vec![1]).unwrap();
+    assert_eq!(next(&heard), Heard::Row(LEG, ROW));
+    await_dropped(&decode, 1);
+    assert!(heard.try_recv().is_err());
+}

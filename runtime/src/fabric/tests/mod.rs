@@ -1,0 +1,7 @@
+//! Tests of the fabric, both ends real, or one end driven by hand.
+
+mod endings;
+mod fence;
+mod processes;
+mod round_trip;
+mod support;

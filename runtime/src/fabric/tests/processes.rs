@@ -1,0 +1,87 @@
+//! Prefill as a real process that is killed: this test binary runs itself again as the prefill
+//! rank.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use super::support::{Heard, LEG, RETRY, WAIT, decode, grant, next, prefill, room};
+use crate::fabric::{FabricError, Leg, LegFailure, PrefillInbound};
+
+const PATH: &str = "LOCKSTEP_TEST_FABRIC_PATH";
+
+/// The body of the prefill process: no test of its own, and nothing at all unless started below.
+/// It writes one page of each leg that is listed, and never a row.
+#[test]
+fn process_prefill() {
+    let Ok(path) = std::env::var(PATH) else {
+        return;
+    };
+    let (prefill, lists) = prefill(Path::new(&path));
+    println!("listening");
+    while let Ok(inbound) = lists.recv_timeout(WAIT * 2) {
+        if let PrefillInbound::List { leg, pages, .. } = inbound {
+            prefill.write_page(leg, 0, pages[0], vec![7; 100]).unwrap();
+        }
+    }
+}
+
+struct Prefill(Child);
+
+impl Prefill {
+    fn start(path: &Path) -> Self {
+        let module = module_path!().split_once("::").unwrap().1;
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([
+                &format!("{module}::process_prefill"),
+                "--exact",
+                "--nocapture",
+            ])
+            .env(PATH, path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = lines.map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("listening")));
+        thread::spawn(move || lines.for_each(drop));
+        Self(child)
+    }
+
+    fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Prefill {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+#[test]
+fn process_killed_fails_its_legs_and_its_successor_is_found() {
+    let room = room();
+    let mut first = Prefill::start(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![7; 100]));
+    first.kill();
+    assert!(
+        room.path.exists(),
+        "a killed process leaves its socket file"
+    );
+    let why = FabricError::Closed;
+    assert_eq!(
+        next(&heard),
+        Heard::LegFailed(LEG, LegFailure::Disconnected(why.clone()))
+    );
+    assert_eq!(next(&heard), Heard::PeerGone(why));
+    let _second = Prefill::start(&room.path);
+    let again = Leg { attempt: 2, ..LEG };
+    grant(&decode, &heard, again, &[41]);
+    assert_eq!(next(&heard), Heard::Page(again, 0, 41, vec![7; 100]));
+}

@@ -1,0 +1,157 @@
+//! One leg from hello to row, and what each side is told on the way.
+
+use std::os::unix::net::UnixListener;
+
+use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
+use crate::fabric::frame::{ToDecode, ToPrefill, checksum};
+use crate::fabric::{FabricError, Leg, LegFailure, PrefillInbound, Row};
+
+#[test]
+fn round_trip_brings_pages_then_the_row() {
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[40, 41]);
+    let (leg, prompt_digest, pages) = (LEG, 99, vec![40, 41]);
+    assert_eq!(
+        next(&lists),
+        PrefillInbound::List {
+            leg,
+            prompt_digest,
+            pages
+        }
+    );
+    prefill
+        .write_page(LEG, 0, 40, vec![1; LIMITS.page_bytes])
+        .unwrap();
+    prefill.write_page(LEG, 1, 41, vec![2; 3]).unwrap();
+    prefill.write_row(LEG, ROW).unwrap();
+    assert_eq!(
+        next(&heard),
+        Heard::Page(LEG, 0, 40, vec![1; LIMITS.page_bytes])
+    );
+    assert_eq!(next(&heard), Heard::Page(LEG, 1, 41, vec![2; 3]));
+    assert_eq!(next(&heard), Heard::Row(LEG, ROW));
+    assert_eq!(next(&lists), PrefillInbound::Written { leg });
+    assert_eq!(decode.dropped(), 0);
+}
+
+#[test]
+fn round_trip_delivers_a_row_of_another_echo_as_it_is() {
+    let room = room();
+    let (prefill, _lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    let odd = Row {
+        echo: Leg { attempt: 0, ..LEG },
+        ..ROW
+    };
+    prefill.write_row(LEG, odd).unwrap();
+    assert_eq!(next(&heard), Heard::Row(LEG, odd));
+}
+
+#[test]
+fn round_trip_brings_a_failure_in_prefills_words() {
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    assert!(matches!(next(&lists), PrefillInbound::List { .. }));
+    prefill.fail(LEG, "prompt digest differs").unwrap();
+    let reason = LegFailure::Prefill("prompt digest differs".to_owned());
+    assert_eq!(next(&heard), Heard::LegFailed(LEG, reason));
+    assert_eq!(next(&lists), PrefillInbound::Written { leg: LEG });
+}
+
+#[test]
+fn round_trip_repeats_a_list_and_reports_a_revocation() {
+    let room = room();
+    let (_prefill, lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    decode.publish(LEG, 99, &[40]).unwrap();
+    assert_eq!(next(&lists), next(&lists));
+    decode.revoke(LEG);
+    decode.revoke(LEG);
+    assert_eq!(next(&lists), PrefillInbound::Revoked { leg: LEG });
+}
+
+#[test]
+fn publish_is_refused_out_of_turn() {
+    let room = room();
+    let (_prefill, _lists) = prefill(&room.path);
+    let (decode, heard) = decode(&room.path, RETRY);
+    assert_eq!(
+        decode.publish(LEG, 99, &[1]),
+        Err(FabricError::NotReady { leg: LEG })
+    );
+    grant(&decode, &heard, LEG, &[1]);
+    assert_eq!(
+        decode.publish(LEG, 99, &[2]),
+        Err(FabricError::Regranted { leg: LEG })
+    );
+    let long = vec![0; LIMITS.pages_per_leg + 1];
+    assert!(matches!(
+        decode.publish(LEG, 99, &long),
+        Err(FabricError::Oversize { .. })
+    ));
+    let leg = Leg { epoch: 4, ..LEG };
+    assert_eq!(
+        decode.hello(leg),
+        Err(FabricError::OtherEpoch { leg, connected: 3 })
+    );
+}
+
+#[test]
+fn write_is_refused_for_another_epoch_and_over_the_limit() {
+    let room = room();
+    let (prefill, lists) = prefill(&room.path);
+    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
+    let (decode, heard) = decode(&room.path, RETRY);
+    grant(&decode, &heard, LEG, &[1]);
+    assert!(matches!(next(&lists), PrefillInbound::List { .. }));
+    let leg = Leg { epoch: 2, ..LEG };
+    assert_eq!(
+        prefill.fail(leg, "old"),
+        Err(FabricError::OtherEpoch { leg, connected: 3 })
+    );
+    let long = vec![0; LIMITS.page_bytes + 1];
+    assert!(matches!(
+        prefill.write_page(LEG, 0, 1, long),
+        Err(FabricError::Oversize { .. })
+    ));
+}
+
+#[test]
+fn page_with_a_wrong_checksum_is_reported_and_withheld() {
+    let room = room();
+    let listener = UnixListener::bind(&room.path).unwrap();
+    let (decode, heard) = decode(&room.path, RETRY);
+    let peer = RawPeer::answer(&listener);
+    decode.hello(LEG).unwrap();
+    peer.accept_leg(LEG);
+    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+    decode.publish(LEG, 99, &[40]).unwrap();
+    assert!(matches!(peer.receive(), ToPrefill::List { .. }));
+    let right = checksum(LEG, 0, 40, b"kv");
+    peer.send(
+        &ToDecode::Page {
+            leg: LEG,
+            index: 0,
+            page: 40,
+            checksum: right ^ 1,
+        },
+        b"kv",
+    );
+    peer.send(
+        &ToDecode::Page {
+            leg: LEG,
+            index: 0,
+            page: 40,
+            checksum: right,
+        },
+        b"kv",
+    );
+    assert_eq!(next(&heard), Heard::Corrupt(LEG, 0));
+    assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, b"kv".to_vec()));
+}

@@ -1,0 +1,178 @@
+//! What the fabric's tests share: two ends in one process, and a hand-driven peer for either.
+
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tempfile::TempDir;
+
+use crate::fabric::LegFailure;
+use crate::fabric::frame::{Frame, Incoming, MAGIC, ToDecode, ToPrefill, VERSION};
+use crate::fabric::{
+    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, PrefillFabric, PrefillInbound,
+    Retry, Row,
+};
+
+pub(super) const WAIT: Duration = Duration::from_secs(5);
+
+pub(super) const LIMITS: FabricLimits = FabricLimits {
+    page_bytes: 64 * 1024,
+    pages_per_leg: 64,
+    queued_frames: 16,
+    enqueue_deadline: Duration::from_secs(2),
+    write_deadline: Duration::from_secs(2),
+};
+
+pub(super) const RETRY: Retry = Retry {
+    interval: Duration::from_millis(50),
+    count: 40,
+};
+
+pub(super) const LEG: Leg = Leg {
+    epoch: 3,
+    slot: 1,
+    generation: 2,
+    attempt: 1,
+};
+
+pub(super) const ROW: Row = Row {
+    echo: LEG,
+    tokens: 7,
+    first_token: 11,
+    prompt_digest: 99,
+    pages: 2,
+};
+
+/// A decode report that owns its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Corrupt(Leg, u32),
+    HandshakeFailed(Leg, FabricError),
+    HandshakeReady(Leg),
+    LegFailed(Leg, LegFailure),
+    Page(Leg, u32, u32, Vec<u8>),
+    PeerGone(FabricError),
+    Row(Leg, Row),
+}
+
+impl From<DecodeInbound<'_>> for Heard {
+    fn from(inbound: DecodeInbound<'_>) -> Self {
+        match inbound {
+            DecodeInbound::Corrupt { leg, index } => Self::Corrupt(leg, index),
+            DecodeInbound::HandshakeFailed { leg, why } => Self::HandshakeFailed(leg, why),
+            DecodeInbound::HandshakeReady { leg } => Self::HandshakeReady(leg),
+            DecodeInbound::LegFailed { leg, reason } => Self::LegFailed(leg, reason),
+            DecodeInbound::Page {
+                leg,
+                index,
+                page,
+                bytes,
+            } => Self::Page(leg, index, page, bytes.to_vec()),
+            DecodeInbound::PeerGone { why } => Self::PeerGone(why),
+            DecodeInbound::Row { leg, row } => Self::Row(leg, row),
+        }
+    }
+}
+
+pub(super) struct Room {
+    _dir: TempDir,
+    pub(super) path: PathBuf,
+}
+
+pub(super) fn room() -> Room {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("kv.sock");
+    Room { _dir: dir, path }
+}
+
+pub(super) fn prefill(path: &Path) -> (PrefillFabric, Receiver<PrefillInbound>) {
+    let (sender, heard) = channel();
+    let fabric = PrefillFabric::listen(path, LIMITS, forward(sender)).unwrap();
+    (fabric, heard)
+}
+
+fn forward(sender: Sender<PrefillInbound>) -> impl Fn(PrefillInbound) + Send + 'static {
+    move |inbound| drop(sender.send(inbound))
+}
+
+pub(super) fn decode(path: &Path, retry: Retry) -> (DecodeFabric, Receiver<Heard>) {
+    let (sender, heard) = channel();
+    let sink = move |inbound: DecodeInbound<'_>| drop(sender.send(inbound.into()));
+    let fabric = DecodeFabric::connect(path, LEG.epoch, retry, LIMITS, sink).unwrap();
+    (fabric, heard)
+}
+
+pub(super) fn next<T>(heard: &Receiver<T>) -> T {
+    heard.recv_timeout(WAIT).expect("a report in time")
+}
+
+/// Brings `leg` through its handshake and grants it `pages`.
+pub(super) fn grant(fabric: &DecodeFabric, heard: &Receiver<Heard>, leg: Leg, pages: &[u32]) {
+    fabric.hello(leg).unwrap();
+    assert_eq!(next(heard), Heard::HandshakeReady(leg));
+    fabric.publish(leg, 99, pages).unwrap();
+}
+
+/// A peer that the test drives frame by frame.
+pub(super) struct RawPeer {
+    pub(super) stream: UnixStream,
+}
+
+impl RawPeer {
+    /// A decode rank at the prefill end's door.
+    pub(super) fn call(path: &Path, epoch: u64, version: u32) -> Self {
+        let peer = Self::over(UnixStream::connect(path).unwrap());
+        peer.send(
+            &ToPrefill::Open {
+                magic: MAGIC,
+                version,
+                epoch,
+            },
+            &[],
+        );
+        peer
+    }
+
+    /// A prefill rank that a decode end has just opened.
+    pub(super) fn answer(listener: &UnixListener) -> Self {
+        let peer = Self::over(listener.accept().unwrap().0);
+        assert!(matches!(peer.receive(), ToPrefill::Open { .. }));
+        peer.send(&ToDecode::Opened { version: VERSION }, &[]);
+        peer
+    }
+
+    /// Answers the next hello, which is of `leg`, and takes its list.
+    pub(super) fn accept_leg(&self, leg: Leg) {
+        assert_eq!(self.receive::<ToPrefill>(), ToPrefill::Hello { leg });
+        self.send(&ToDecode::HelloAck { leg }, &[]);
+    }
+
+    fn over(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(WAIT)).unwrap();
+        Self { stream }
+    }
+
+    pub(super) fn send<M: Serialize>(&self, message: &M, body: &[u8]) {
+        let frame = Frame::new(message, body.to_vec()).unwrap();
+        (&self.stream)
+            .write_all(&[frame.head, frame.body].concat())
+            .unwrap();
+    }
+
+    pub(super) fn receive<M: DeserializeOwned>(&self) -> M {
+        Incoming::new(&self.stream, LIMITS).read().unwrap().0
+    }
+
+    /// Whether the other end closes the connection, reading what comes before.
+    pub(super) fn is_closed(&self) -> bool {
+        let mut rest = Vec::new();
+        match (&self.stream).read_to_end(&mut rest) {
+            Ok(_) => true,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+}

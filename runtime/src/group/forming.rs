@@ -1,0 +1,324 @@
+//! How the processes of a group find each other and make sure that they are one group.
+//!
+//! Each rank listens on its own socket file and connects to every lower rank; both ends of each
+//! connection say hello and compare. One loop drives all of it without blocking, so no rank waits
+//! for another in a circle. A rank that sees a difference goes on meeting the others for a
+//! moment, so that they see it too, and only then fails.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::{GroupError, Setting};
+use crate::socket::{Doorway, after, is_transient};
+
+const MAGIC: [u8; 4] = *b"LSgr";
+const VERSION: u32 = 1;
+const HELLO_BYTES: usize = 56;
+
+/// How long a rank that has seen a difference still meets others.
+const DIFFERENCE_GRACE: Duration = Duration::from_secs(1);
+
+/// The pause between two looks at sockets that had nothing.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What one process says to form a group; all but the rank is the same on every rank.
+#[derive(Clone, Debug)]
+pub struct Forming {
+    /// Directory of the socket files; their names must fit a Unix socket address (107 bytes).
+    pub dir: PathBuf,
+    /// Name of the communicator, for instance `control` or `device`.
+    pub name: String,
+    /// This process's rank, below `size`.
+    pub rank: usize,
+    /// Number of ranks.
+    pub size: usize,
+    /// Epoch of the group.
+    pub epoch: u64,
+    /// Hash of the group's configuration.
+    pub fingerprint: [u8; 32],
+    /// Longest payload, bytes; a longer one is an error before it is read.
+    pub payload_limit: usize,
+    /// How long the forming may take.
+    pub deadline: Duration,
+}
+
+/// The connected streams by rank, `None` at this rank's own place.
+pub(super) fn meet(forming: &Forming) -> Result<Vec<Option<UnixStream>>, GroupError> {
+    if forming.rank >= forming.size || u32::try_from(forming.size).is_err() {
+        return Err(GroupError::Misuse(
+            "a rank must be below the group's size, and the size below 2^32",
+        ));
+    }
+    let doorway = Doorway::open(&forming.path(forming.rank))
+        .map_err(|error| GroupError::io("listening for the other ranks", &error))?;
+    Meeting {
+        forming,
+        doorway,
+        met: (0..forming.size).map(|_| None).collect(),
+        newcomers: Vec::new(),
+        difference: None,
+    }
+    .run()
+}
+
+impl Forming {
+    fn path(&self, rank: usize) -> PathBuf {
+        self.dir.join(format!("{}.{rank}.sock", self.name))
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            version: VERSION,
+            // Both were checked to fit.
+            rank: u32::try_from(self.rank).unwrap_or(u32::MAX),
+            size: u32::try_from(self.size).unwrap_or(u32::MAX),
+            epoch: self.epoch,
+            fingerprint: self.fingerprint,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hello {
+    version: u32,
+    rank: u32,
+    size: u32,
+    epoch: u64,
+    fingerprint: [u8; 32],
+}
+
+impl Hello {
+    fn encode(&self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        bytes[0..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&self.version.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.rank.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.size.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.epoch.to_le_bytes());
+        bytes[24..56].copy_from_slice(&self.fingerprint);
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HELLO_BYTES]) -> Option<Self> {
+        let (magic, rest) = bytes.split_first_chunk()?;
+        let (version, rest) = rest.split_first_chunk()?;
+        let (rank, rest) = rest.split_first_chunk()?;
+        let (size, rest) = rest.split_first_chunk()?;
+        let (epoch, rest) = rest.split_first_chunk()?;
+        (*magic == MAGIC).then_some(Self {
+            version: u32::from_le_bytes(*version),
+            rank: u32::from_le_bytes(*rank),
+            size: u32::from_le_bytes(*size),
+            epoch: u64::from_le_bytes(*epoch),
+            fingerprint: *rest.first_chunk()?,
+        })
+    }
+
+    /// The first setting in which `theirs` differs, in words: (setting, ours, theirs).
+    fn difference(&self, theirs: &Self) -> Option<(Setting, String, String)> {
+        let pair = |setting, ours: &dyn ToString, theirs: &dyn ToString| {
+            Some((setting, ours.to_string(), theirs.to_string()))
+        };
+        if self.version != theirs.version {
+            return pair(Setting::Version, &self.version, &theirs.version);
+        }
+        if self.size != theirs.size {
+            return pair(Setting::Size, &self.size, &theirs.size);
+        }
+        if self.epoch != theirs.epoch {
+            return pair(Setting::Epoch, &self.epoch, &theirs.epoch);
+        }
+        if self.fingerprint != theirs.fingerprint {
+            let hex = |bytes: &[u8; 32]| {
+                bytes
+                    .iter()
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect::<String>()
+            };
+            return pair(
+                Setting::Fingerprint,
+                &hex(&self.fingerprint),
+                &hex(&theirs.fingerprint),
+            );
+        }
+        None
+    }
+}
+
+/// A connection whose other end has not said hello yet.
+struct Newcomer {
+    stream: UnixStream,
+    /// The rank at whose socket it was made; `None` for one that came to ours.
+    expected: Option<usize>,
+    bytes: [u8; HELLO_BYTES],
+    filled: usize,
+}
+
+enum Progress {
+    Hello([u8; HELLO_BYTES]),
+    Left,
+    Waiting,
+}
+
+impl Newcomer {
+    /// Says hello on a fresh stream, whose empty buffer takes it whole.
+    fn greet(stream: UnixStream, expected: Option<usize>, hello: &Hello) -> std::io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        (&stream).write_all(&hello.encode())?;
+        Ok(Self {
+            stream,
+            expected,
+            bytes: [0; HELLO_BYTES],
+            filled: 0,
+        })
+    }
+
+    fn progress(&mut self) -> Progress {
+        match self.stream.read(&mut self.bytes[self.filled..]) {
+            Ok(0) => Progress::Left,
+            Ok(read) if self.filled + read == HELLO_BYTES => Progress::Hello(self.bytes),
+            Ok(read) => {
+                self.filled += read;
+                Progress::Waiting
+            }
+            Err(error) if is_transient(error.kind()) => Progress::Waiting,
+            Err(_) => Progress::Left,
+        }
+    }
+}
+
+struct Meeting<'a> {
+    forming: &'a Forming,
+    doorway: Doorway,
+    met: Vec<Option<UnixStream>>,
+    newcomers: Vec<Newcomer>,
+    difference: Option<(GroupError, Instant)>,
+}
+
+impl Meeting<'_> {
+    fn run(mut self) -> Result<Vec<Option<UnixStream>>, GroupError> {
+        let until = after(self.forming.deadline);
+        while let Some(rank) = self.absent() {
+            self.connect_down()?;
+            self.accept_up()?;
+            self.hear_newcomers();
+            self.check_time(rank, until)?;
+            thread::sleep(PAUSE);
+        }
+        self.difference
+            .map_or(Ok(self.met), |(error, _)| Err(error))
+    }
+
+    fn absent(&self) -> Option<usize> {
+        (0..self.met.len()).find(|&rank| rank != self.forming.rank && self.met[rank].is_none())
+    }
+
+    fn check_time(&self, absent: usize, until: Instant) -> Result<(), GroupError> {
+        let now = Instant::now();
+        if let Some((error, since)) = &self.difference
+            && (now >= until || now.duration_since(*since) >= DIFFERENCE_GRACE)
+        {
+            return Err(error.clone());
+        }
+        if now < until {
+            return Ok(());
+        }
+        Err(GroupError::Missing {
+            rank: absent,
+            waited: self.forming.deadline,
+            last: None,
+        })
+    }
+
+    fn connect_down(&mut self) -> Result<(), GroupError> {
+        for rank in 0..self.forming.rank {
+            let trying = self
+                .newcomers
+                .iter()
+                .any(|newcomer| newcomer.expected == Some(rank));
+            if trying || self.met[rank].is_some() {
+                continue;
+            }
+            match UnixStream::connect(self.forming.path(rank)) {
+                Ok(stream) => self.greet(stream, Some(rank)),
+                Err(error) if is_not_up_yet(error.kind()) => {}
+                Err(error) => return Err(GroupError::io("connecting to a lower rank", &error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_up(&mut self) -> Result<(), GroupError> {
+        let failed = |error| GroupError::io("accepting a higher rank", &error);
+        while let Some(stream) = self.doorway.accept().map_err(failed)? {
+            self.greet(stream, None);
+        }
+        Ok(())
+    }
+
+    fn greet(&mut self, stream: UnixStream, expected: Option<usize>) {
+        // One that is gone before it heard our hello is as if it never came.
+        self.newcomers
+            .extend(Newcomer::greet(stream, expected, &self.forming.hello()));
+    }
+
+    fn hear_newcomers(&mut self) {
+        for mut newcomer in std::mem::take(&mut self.newcomers) {
+            match newcomer.progress() {
+                Progress::Hello(bytes) => self.admit(newcomer, &bytes),
+                Progress::Left => {}
+                Progress::Waiting => self.newcomers.push(newcomer),
+            }
+        }
+    }
+
+    fn admit(&mut self, newcomer: Newcomer, bytes: &[u8; HELLO_BYTES]) {
+        let Some(theirs) = Hello::decode(bytes) else {
+            if let Some(rank) = newcomer.expected {
+                self.note(GroupError::Malformed { rank });
+            }
+            return;
+        };
+        let rank = usize::try_from(theirs.rank).unwrap_or(usize::MAX);
+        if let Some((setting, ours, theirs)) = self.forming.hello().difference(&theirs) {
+            self.note(GroupError::Differs {
+                rank,
+                setting,
+                ours,
+                theirs,
+            });
+        }
+        self.seat(newcomer, rank);
+    }
+
+    /// Gives the newcomer its place; one whose place is wrong or taken is noted.
+    fn seat(&mut self, newcomer: Newcomer, rank: usize) {
+        match newcomer.expected {
+            Some(expected) if expected != rank => self.note(GroupError::Differs {
+                rank: expected,
+                setting: Setting::Rank,
+                ours: expected.to_string(),
+                theirs: rank.to_string(),
+            }),
+            None if rank <= self.forming.rank => self.note(GroupError::Duplicate { rank }),
+            Some(_) | None => {}
+        }
+        match self.met.get_mut(newcomer.expected.unwrap_or(rank)) {
+            Some(place @ None) => *place = Some(newcomer.stream),
+            Some(Some(_)) => self.note(GroupError::Duplicate { rank }),
+            // Its size differs, or it could not have this rank; that has been noted.
+            None => {}
+        }
+    }
+
+    fn note(&mut self, error: GroupError) {
+        self.difference.get_or_insert((error, Instant::now()));
+    }
+}
+
+fn is_not_up_yet(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::NotFound | ErrorKind::ConnectionRefused) || is_transient(kind)
+}

@@ -1,0 +1,39 @@
+//! Collectives among the ranks of one TP group: a rendezvous of N ranks at one tag.
+//!
+//! ```text
+//!  caller ──collective(tag, payload)──▶ Member ──one frame to each peer──▶ Wire (sockets | threads)
+//!                                         │                                  │ a reader per peer
+//!                                         ▼                                  ▼
+//!                        result or GroupError ◀── await one frame of each ── Mailbox
+//! ```
+//!
+//! One group is one communicator; a rank forms two, "control" for its rank loop and "device" for
+//! its engine. Every collective is one hop: a rank sends its frame to each peer and completes when
+//! it holds one frame of each peer, with its own tag. So a broadcast completes, as a reduction
+//! does, only when all ranks have entered it, and a rank that entered something else is found in
+//! that very collective.
+//!
+//! Reading order: `tag`, `error`, `frame`, `mailbox` (what a rank has heard), `member` (the
+//! collectives), then the two wires `mesh` (processes; `forming` brings them together) and
+//! `threads` (one process); `collectives` is what the driver sees of either.
+
+mod collectives;
+mod error;
+mod forming;
+mod frame;
+mod mailbox;
+mod member;
+mod mesh;
+mod tag;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use collectives::Collectives;
+pub use error::{GroupError, Setting};
+pub use forming::Forming;
+pub use frame::Operation;
+pub use member::{Member, Wire};
+pub use mesh::{Mesh, Sockets};
+pub use tag::Tag;
+pub use threads::{Neighbours, Threads};

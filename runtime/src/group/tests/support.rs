@@ -1,0 +1,91 @@
+//! What the cases of `semantics` share: the transports they run on, and how ranks are run.
+
+use std::fmt::Debug;
+use std::thread;
+use std::time::Duration;
+
+use crate::group::{Forming, GroupError, Member, Mesh, Neighbours, Sockets, Tag, Threads, Wire};
+
+pub(super) const LIMIT: usize = 32 << 20;
+pub(super) const LONG: Duration = Duration::from_secs(10);
+pub(super) const SHORT: Duration = Duration::from_millis(150);
+pub(super) const TAG: Tag = Tag {
+    epoch: 1,
+    round: 7,
+    site: 0,
+    kind: 1,
+    shape: 64,
+};
+
+pub(super) trait Transport {
+    type Wire: Wire;
+
+    fn form(size: usize) -> Vec<Member<Self::Wire>>;
+}
+
+pub(super) struct OverThreads;
+
+impl Transport for OverThreads {
+    type Wire = Neighbours;
+
+    fn form(size: usize) -> Vec<Threads> {
+        Threads::form(size, LIMIT)
+    }
+}
+
+pub(super) struct OverSockets;
+
+impl Transport for OverSockets {
+    type Wire = Sockets;
+
+    fn form(size: usize) -> Vec<Mesh> {
+        let dir = tempfile::tempdir().unwrap();
+        let join = |rank| Forming {
+            dir: dir.path().to_owned(),
+            name: "semantics".to_owned(),
+            rank,
+            size,
+            epoch: 1,
+            fingerprint: [7; 32],
+            payload_limit: LIMIT,
+            deadline: LONG,
+        };
+        thread::scope(|scope| {
+            let ranks: Vec<_> = (0..size)
+                .map(|rank| scope.spawn(move || Mesh::form(&join(rank)).unwrap()))
+                .collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        })
+    }
+}
+
+/// Runs `body` on every rank at once; the results by rank.
+pub(super) fn on_all<W: Wire, R: Send>(
+    members: &mut [Member<W>],
+    body: impl Fn(usize, &mut Member<W>) -> R + Sync,
+) -> Vec<R> {
+    let body = &body;
+    thread::scope(|scope| {
+        let ranks: Vec<_> = members
+            .iter_mut()
+            .enumerate()
+            .map(|(rank, member)| scope.spawn(move || body(rank, member)))
+            .collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
+pub(super) fn at_round(round: u64) -> Tag {
+    Tag { round, ..TAG }
+}
+
+pub(super) fn errors<T: Debug>(results: Vec<Result<T, GroupError>>) -> Vec<GroupError> {
+    results
+        .into_iter()
+        .map(|result| result.unwrap_err())
+        .collect()
+}
+
+pub(super) fn blamed(error: &GroupError) -> usize {
+    error.culprit(usize::MAX).0
+}

@@ -1,0 +1,239 @@
+//! The device of a rank: a thread that works through a queue in order, as a stream does. Forwards run their own collectives there, on the
+//! device communicator, while rounds go on; page traffic queues behind them, so a fence that comes back has nothing in front of it.
+
+use super::error::RankError;
+use super::inputs::{Inbox, Input};
+use super::pacing::PEER_DEADLINE;
+use crate::engine::{AllReduce, CollectiveError, KvCache, Llama, Row};
+use crate::fabric::PrefillFabric;
+use crate::group::{Mesh, Tag};
+use lockstep_spec::agreed::Entry;
+use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
+use lockstep_spec::ticket::Ticket;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Instant;
+
+/// Commands that may wait for the device.
+const QUEUE: usize = 1024;
+
+/// One row of a batch.
+#[derive(Debug)]
+pub(super) struct BatchRow {
+    /// The request's slot.
+    pub(super) slot: SlotIndex,
+    /// Position of the first input token.
+    pub(super) position: u32,
+    /// Input tokens; none means the token that this slot's last row, or its seed, left.
+    pub(super) tokens: Vec<u32>,
+    /// The slot's pages.
+    pub(super) pages: Vec<u32>,
+}
+
+/// What one forward computes.
+pub(super) type Batch = Vec<BatchRow>;
+
+/// One command of the device's queue.
+pub(super) enum Command {
+    /// Run a forward. The entry is what lets it enter the device's collectives.
+    Forward {
+        /// The entry.
+        entry: Entry,
+        /// The forward.
+        forward: ForwardId,
+        /// Its batch.
+        batch: Batch,
+    },
+    /// The next forward of a slot starts from this token.
+    Seed {
+        /// The slot.
+        slot: SlotIndex,
+        /// The token.
+        token: TokenId,
+    },
+    /// So many pages of a leg are to land.
+    Expect {
+        /// The leg.
+        leg: Leg,
+        /// How many.
+        pages: usize,
+    },
+    /// A page landed.
+    WritePage {
+        /// The leg.
+        leg: Leg,
+        /// The page.
+        page: u32,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// Nothing of the leg is to land any more.
+    Fence {
+        /// The leg.
+        leg: Leg,
+    },
+    /// Read a leg's pages and write them to the decode side, then its row.
+    Send {
+        /// The leg.
+        leg: Leg,
+        /// The pages here.
+        from: Vec<PageId>,
+        /// The pages there.
+        to: Vec<u32>,
+        /// Positions that they hold.
+        tokens: u32,
+        /// The token sampled after the last of them.
+        token: TokenId,
+    },
+}
+
+/// The rank loop's end of the device's queue.
+#[derive(Clone)]
+pub(super) struct Queue(SyncSender<Command>);
+
+impl Queue {
+    /// Queues a command, behind all others.
+    pub(super) fn push(&self, command: Command) -> Result<(), RankError> {
+        self.0.send(command).map_err(|_| RankError::ThreadGone("device thread"))
+    }
+}
+
+/// The device's queue and the end that the device works through.
+pub(super) fn queue() -> (Queue, Receiver<Command>) {
+    let (sender, receiver) = sync_channel(QUEUE);
+    (Queue(sender), receiver)
+}
+
+/// What the device has.
+pub(super) struct Device {
+    /// This rank's share of the model.
+    pub(super) model: Llama,
+    /// Its pages.
+    pub(super) cache: KvCache,
+    /// The device communicator.
+    pub(super) mesh: Mesh,
+    /// The way to the decode side, on the prefill side.
+    pub(super) fabric: Option<Arc<PrefillFabric>>,
+    /// Where reports go.
+    pub(super) inbox: Inbox,
+}
+
+/// The device at work.
+struct Worker {
+    device: Device,
+    last_tokens: BTreeMap<SlotIndex, u32>,
+    expected: BTreeMap<Leg, usize>,
+}
+
+/// Works through the queue until the rank loop is gone, or something fails.
+pub(super) fn work(device: Device, commands: &Receiver<Command>) {
+    let inbox = device.inbox.clone();
+    let mut worker = Worker { device, last_tokens: BTreeMap::new(), expected: BTreeMap::new() };
+    for command in commands {
+        if let Err(error) = worker.take(command) {
+            // The rank loop may be gone already, and then nobody waits for the reason.
+            let _gone = inbox.send(Input::DeviceFailed(error));
+            return;
+        }
+    }
+}
+
+impl Worker {
+    fn take(&mut self, command: Command) -> Result<(), RankError> {
+        match command {
+            Command::Forward { entry, forward, batch } => self.forward(&entry, forward, batch),
+            Command::Seed { slot, token } => {
+                self.last_tokens.insert(slot, token.0);
+                Ok(())
+            }
+            Command::Expect { leg, pages } => {
+                self.expected.insert(leg, pages);
+                Ok(())
+            }
+            Command::WritePage { leg, page, bytes } => self.land(leg, page, &bytes),
+            Command::Fence { leg } => {
+                self.expected.remove(&leg);
+                self.report(Input::Leg(leg, LegFact::Fenced))
+            }
+            Command::Send { leg, from, to, tokens, token } => self.send(leg, &from, &to, tokens, token),
+        }
+    }
+
+    fn report(&self, input: Input) -> Result<(), RankError> {
+        self.device.inbox.send(input).map_err(|_| RankError::ThreadGone("rank loop"))
+    }
+
+    fn forward(&mut self, entry: &Entry, forward: ForwardId, mut batch: Batch) -> Result<(), RankError> {
+        let started = Instant::now();
+        for row in batch.iter_mut().filter(|row| row.tokens.is_empty()) {
+            let last = self.last_tokens.get(&row.slot).ok_or(RankError::NoTokens(row.slot))?;
+            row.tokens.push(*last);
+        }
+        let rows: Vec<Row<'_>> = batch
+            .iter()
+            .map(|row| Row { tokens: &row.tokens, start: row.position as usize, pages: &row.pages })
+            .collect();
+        let Device { model, cache, mesh, .. } = &mut self.device;
+        let mut group = Communicator { mesh, ticket: *entry.ticket() };
+        let tokens = model.forward(cache, &rows, &mut group)?;
+        self.last_tokens.extend(batch.iter().map(|row| row.slot).zip(tokens.iter().copied()));
+        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.report(Input::Retired { forward, tokens: tokens.into_iter().map(TokenId).collect(), micros })
+    }
+
+    fn land(&mut self, leg: Leg, page: u32, bytes: &[u8]) -> Result<(), RankError> {
+        let Some(missing) = self.expected.get_mut(&leg) else { return Ok(()) };
+        self.device.cache.write_page(page, bytes)?;
+        *missing -= 1;
+        if *missing > 0 {
+            return Ok(());
+        }
+        self.expected.remove(&leg);
+        self.report(Input::Leg(leg, LegFact::PagesLanded))
+    }
+
+    /// Posts a leg's writes. What fails here fails the leg, not the rank.
+    fn send(
+        &mut self,
+        leg: Leg,
+        from: &[PageId],
+        to: &[u32],
+        tokens: u32,
+        token: TokenId,
+    ) -> Result<(), RankError> {
+        let Some(fabric) = self.device.fabric.clone() else { return Ok(()) };
+        let mut bytes = Vec::new();
+        for (index, (PageId(source), target)) in (0..).zip(from.iter().zip(to)) {
+            self.device.cache.read_page(*source, &mut bytes)?;
+            if fabric.write_page(leg, index, *target, &bytes).is_err() {
+                return self.report(Input::WriteFailed(leg));
+            }
+        }
+        let pages = u32::try_from(to.len()).unwrap_or(u32::MAX);
+        let row = crate::fabric::Row { echo: leg, tokens, first_token: token.0, pages };
+        if fabric.write_row(leg, row).is_err() { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
+    }
+}
+
+/// The device communicator during one forward: every collective carries the forward's ticket.
+struct Communicator<'a> {
+    mesh: &'a mut Mesh,
+    ticket: Ticket,
+}
+
+impl AllReduce for Communicator<'_> {
+    fn rank(&self) -> usize {
+        crate::group::Collectives::rank(self.mesh)
+    }
+
+    fn size(&self) -> usize {
+        crate::group::Collectives::size(self.mesh)
+    }
+
+    fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
+        let tag = Tag { shape: data.len() as u64, ..super::driver::tag(&self.ticket) };
+        self.mesh.all_reduce_sum(tag, data, PEER_DEADLINE).map_err(CollectiveError::new)
+    }
+}

@@ -1,0 +1,281 @@
+//! The rank loop. Its turn is fixed: drain inputs, step, perform effects, park.
+
+use super::device::{Command, Queue};
+use super::error::RankError;
+use super::hands::{FactOf, Hands};
+use super::inputs::{Input, Inputs};
+use super::pacing::{BELL_PATIENCE, Every, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
+use crate::group::{Collectives, Tag};
+use crate::wire::{Progress, RankSender, RankToFront};
+use lockstep_spec::agreed::Entry;
+use lockstep_spec::ids::ForwardId;
+use lockstep_spec::machine::{Fact, Local, RankMachine};
+use lockstep_spec::program::{Effect, Event, RankProgram};
+use lockstep_spec::role::Role;
+use lockstep_spec::table::Row;
+use lockstep_spec::ticket::{Kind, Site, Ticket};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// The connection to the front end, shared by the loop and a role's hands.
+#[derive(Clone)]
+pub(super) struct Front(Arc<Mutex<RankSender>>);
+
+impl Front {
+    pub(super) fn new(sender: RankSender) -> Self {
+        Self(Arc::new(Mutex::new(sender)))
+    }
+
+    pub(super) fn send(&self, message: &RankToFront) -> Result<(), RankError> {
+        let mut sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(sender.send(message)?)
+    }
+}
+
+type EventOf<R> = Event<FactOf<R>, Site>;
+type EffectOf<R> = Effect<Entry, Local<<R as Role>::Effect>>;
+
+/// How a turn ended.
+enum Turned {
+    /// The round is over.
+    Round,
+    /// The group left.
+    Left,
+}
+
+/// One rank at work.
+pub(super) struct Driver<H: Hands, C> {
+    machine: RankMachine<H::Role>,
+    hands: H,
+    control: C,
+    device: Queue,
+    inputs: Inputs,
+    front: Front,
+    pacing: Pacing,
+    clock: Every,
+    report: Every,
+    counters: Progress,
+    launching: Option<(ForwardId, Vec<Row>)>,
+    last_ticket: Option<Ticket>,
+}
+
+impl<H: Hands, C: Collectives> Driver<H, C> {
+    pub(super) fn new(
+        machine: RankMachine<H::Role>,
+        hands: H,
+        control: C,
+        device: Queue,
+        inputs: Inputs,
+        front: Front,
+    ) -> Self {
+        Self {
+            machine,
+            hands,
+            control,
+            device,
+            inputs,
+            front,
+            pacing: Pacing::new(),
+            clock: Every::new(MACHINE_TICK),
+            report: Every::new(PROGRESS),
+            counters: Progress::default(),
+            launching: None,
+            last_ticket: None,
+        }
+    }
+
+    /// The ticket that this rank entered last.
+    pub(super) fn last_ticket(&self) -> Option<Ticket> {
+        self.last_ticket
+    }
+
+    /// Goes round after round until the group leaves.
+    pub(super) fn run(&mut self) -> Result<(), RankError> {
+        loop {
+            self.drain()?;
+            self.tell_progress()?;
+            if !self.park()? {
+                continue;
+            }
+            self.drain()?;
+            match self.turn()? {
+                Turned::Round => {}
+                Turned::Left => return Ok(()),
+            }
+        }
+    }
+
+    /// Takes every input that is there.
+    fn drain(&mut self) -> Result<(), RankError> {
+        while let Some(input) = self.inputs.next() {
+            self.take(input)?;
+        }
+        if self.clock.is_due() {
+            self.feed(vec![Fact::Tick])?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, input: Input) -> Result<(), RankError> {
+        self.pacing.stir();
+        match input {
+            Input::FrontGone(error) => Err(error.into()),
+            Input::DeviceFailed(error) => Err(error),
+            Input::Retired { forward, tokens, micros } => {
+                self.counters.forwards += 1;
+                self.counters.forward_micros_total += micros;
+                self.feed(vec![Fact::Retired { forward, tokens }])
+            }
+            Input::Front(crate::wire::FrontToRank::Shutdown) => self.feed(vec![Fact::ShutdownWanted]),
+            input @ (Input::Front(_) | Input::Leg(..) | Input::Prefill(_) | Input::WriteFailed(_)) => {
+                let mut facts = Vec::new();
+                self.hands.take(input, &mut facts)?;
+                self.feed(facts)
+            }
+        }
+    }
+
+    /// Steps the machine on facts. Facts enter no collective.
+    fn feed(&mut self, facts: Vec<FactOf<H::Role>>) -> Result<(), RankError> {
+        for fact in facts {
+            self.perform(Event::Fact(fact))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until a round is due. `false`: something else came first.
+    fn park(&mut self) -> Result<bool, RankError> {
+        if !self.machine.leads() {
+            return Ok(self.control.wait_for_leader(BELL_PATIENCE)?);
+        }
+        let busy = !self.machine.state().value().idle();
+        let pause = self.pacing.due_in(busy);
+        if pause.is_zero() {
+            return Ok(true);
+        }
+        match self.inputs.wait(pause)? {
+            Some(input) => self.take(input).map(|()| false),
+            None => Ok(true),
+        }
+    }
+
+    /// One round.
+    fn turn(&mut self) -> Result<Turned, RankError> {
+        let before = self.machine.state().value().digest();
+        let busy = !self.machine.state().value().idle();
+        let agreed = self.perform(Event::Turn)?;
+        let state = self.machine.state().value();
+        self.counters.round = self.machine.round().0;
+        self.counters.rounds_with_work += u64::from(busy);
+        if busy {
+            self.counters.agreement_micros_total += agreed;
+        }
+        self.pacing.round_ended(state.digest() != before);
+        Ok(if state.leaving { Turned::Left } else { Turned::Round })
+    }
+
+    /// Steps the machine on an event and performs what follows from it, completions included. Returns the time spent in control
+    /// collectives, in microseconds.
+    fn perform(&mut self, event: EventOf<H::Role>) -> Result<u64, RankError> {
+        let mut micros = 0;
+        let mut effects = Vec::new();
+        self.machine.step(event, &mut effects);
+        let mut pending = VecDeque::from(effects);
+        while let Some(effect) = pending.pop_front() {
+            let mut facts = Vec::new();
+            if let Some(completion) = self.act(effect, &mut facts, &mut micros)? {
+                self.step(completion, &mut pending);
+            }
+            facts.into_iter().for_each(|fact| self.step(Event::Fact(fact), &mut pending));
+        }
+        Ok(micros)
+    }
+
+    fn step(&mut self, event: EventOf<H::Role>, pending: &mut VecDeque<EffectOf<H::Role>>) {
+        let mut effects = Vec::new();
+        self.machine.step(event, &mut effects);
+        pending.extend(effects);
+    }
+
+    /// Performs one effect; returns the completion that it waited for, if any.
+    fn act(
+        &mut self,
+        effect: EffectOf<H::Role>,
+        facts: &mut Vec<FactOf<H::Role>>,
+        micros: &mut u64,
+    ) -> Result<Option<EventOf<H::Role>>, RankError> {
+        match effect {
+            Effect::Enter(entry) => {
+                let started = Instant::now();
+                let completion = self.enter(entry)?;
+                *micros += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                Ok(completion)
+            }
+            Effect::Local(Local::Launch { forward, rows }) => {
+                self.launching = Some((forward, rows));
+                Ok(None)
+            }
+            Effect::Local(Local::Role(effect)) => self.hands.perform(effect, facts).map(|()| None),
+            Effect::Fault(fault) => Err(fault.into()),
+            Effect::Leave => Ok(None),
+        }
+    }
+
+    /// Enters a collective: the one way to a transport, and it takes nothing but an entry of spec.
+    fn enter(&mut self, entry: Entry) -> Result<Option<EventOf<H::Role>>, RankError> {
+        let ticket = *entry.ticket();
+        self.last_ticket = Some(ticket);
+        match ticket.kind {
+            Kind::MinReduce => {
+                let mut words = entry.payload().to_vec();
+                self.control.all_reduce_min(tag(&ticket), &mut words, PEER_DEADLINE)?;
+                self.counters.votes += 1;
+                Ok(Some(Event::Completed { ticket, payload: words }))
+            }
+            Kind::Broadcast => {
+                let payload = self.broadcast(&entry)?;
+                self.counters.briefs += 1;
+                Ok(Some(Event::Completed { ticket, payload }))
+            }
+            Kind::Forward => self.launch(entry).map(|()| None),
+        }
+    }
+
+    fn broadcast(&mut self, entry: &Entry) -> Result<Vec<u64>, RankError> {
+        let ticket = entry.ticket();
+        let bytes: Vec<u8> = entry.payload().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let mine = self.machine.leads().then_some(bytes.as_slice());
+        let longest = usize::try_from(ticket.shape).unwrap_or(usize::MAX).saturating_mul(8);
+        let received = self.control.broadcast(tag(ticket), 0, mine, longest, PEER_DEADLINE)?;
+        Ok(received.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    fn launch(&mut self, entry: Entry) -> Result<(), RankError> {
+        let Some((forward, rows)) = self.launching.take() else { return Ok(()) };
+        let batch = self.hands.batch(&self.machine, rows)?;
+        self.device.push(Command::Forward { entry, forward, batch })
+    }
+
+    fn tell_progress(&mut self) -> Result<(), RankError> {
+        if !self.report.is_due() {
+            return Ok(());
+        }
+        let state = self.machine.state().value();
+        let used = state.slots.len() - state.free_slots();
+        self.counters.slots_used = u32::try_from(used).unwrap_or(u32::MAX);
+        self.counters.pages_free = u32::try_from(state.pool.len()).unwrap_or(u32::MAX);
+        self.front.send(&RankToFront::Progress(self.counters))
+    }
+}
+
+/// A ticket as the transports carry it.
+pub(super) fn tag(ticket: &Ticket) -> Tag {
+    Tag {
+        epoch: ticket.epoch.0,
+        round: ticket.round.0,
+        site: ticket.site.code(),
+        kind: ticket.kind.code(),
+        shape: ticket.shape,
+    }
+}

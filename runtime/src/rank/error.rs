@@ -1,0 +1,101 @@
+//! What ends a rank, sorted by blame.
+
+use crate::engine::{CacheError, ConfigError, ForwardError, ModelError};
+use crate::fabric::FabricError;
+use crate::group::GroupError;
+use crate::wire::{RankToFront, WireError};
+use lockstep_spec::configuration::ConfigurationError;
+use lockstep_spec::fault::Fault;
+use lockstep_spec::ticket::Ticket;
+
+/// Why a rank ends before its time.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RankError {
+    /// A peer of the group.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// The group as a whole broke the protocol.
+    #[error("{0}; the group ends, and the traces of its ranks say where they parted")]
+    Protocol(#[from] Fault),
+    /// The device of this rank.
+    #[error("the device of this rank failed: {0}")]
+    Device(#[from] ForwardError),
+    /// The KV cache of this rank.
+    #[error("the KV cache of this rank failed: {0}")]
+    Cache(#[from] CacheError),
+    /// The KV fabric.
+    #[error(transparent)]
+    Fabric(#[from] FabricError),
+    /// The front end.
+    #[error(transparent)]
+    Front(#[from] WireError),
+    /// The model's directory.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The model's configuration.
+    #[error(transparent)]
+    ModelConfiguration(#[from] ConfigError),
+    /// The group's configuration.
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+    /// The class of this group is not covered by a proof.
+    #[error("{0}")]
+    Unproved(String),
+    /// A thread of this rank ended.
+    #[error("the {0} of this rank is gone; see its log")]
+    ThreadGone(&'static str),
+    /// A thread could not be started.
+    #[error("starting the {0} of this rank: {1}")]
+    Thread(&'static str, std::io::Error),
+    /// The rank's device is not told what it must know.
+    #[error("a forward names {0}, of which this rank has no tokens")]
+    NoTokens(lockstep_spec::ids::SlotIndex),
+}
+
+impl RankError {
+    /// The rank's last words, with the peer that did not come and the ticket that it entered last.
+    pub(super) fn last_words(&self, last: Option<Ticket>) -> RankToFront {
+        let (missing, theirs) = match self {
+            Self::Group(error) => missing(error),
+            Self::Device(ForwardError::AllReduce(error)) => {
+                error.cause().downcast_ref::<GroupError>().map_or((None, None), missing)
+            }
+            Self::Protocol(_)
+            | Self::Device(_)
+            | Self::Cache(_)
+            | Self::Fabric(_)
+            | Self::Front(_)
+            | Self::Model(_)
+            | Self::ModelConfiguration(_)
+            | Self::Configuration(_)
+            | Self::Unproved(_)
+            | Self::ThreadGone(_)
+            | Self::Thread(..)
+            | Self::NoTokens(_) => (None, None),
+        };
+        RankToFront::Fatal {
+            text: self.to_string(),
+            missing_rank: missing,
+            last_ticket: theirs.or_else(|| last.map(|ticket| ticket.to_string())),
+        }
+    }
+}
+
+fn missing(error: &GroupError) -> (Option<u32>, Option<String>) {
+    match error {
+        GroupError::Missing { rank, last, .. }
+        | GroupError::Gone { rank, last }
+        | GroupError::Relayed { rank, last, .. } => {
+            (u32::try_from(*rank).ok(), last.map(|tag| tag.to_string()))
+        }
+        GroupError::Mismatch { rank, theirs, .. } => (u32::try_from(*rank).ok(), Some(theirs.to_string())),
+        GroupError::MixedOperation { .. }
+        | GroupError::UnequalLength { .. }
+        | GroupError::Oversize { .. }
+        | GroupError::Malformed { .. }
+        | GroupError::Differs { .. }
+        | GroupError::Duplicate { .. }
+        | GroupError::Misuse(_)
+        | GroupError::Io { .. } => (None, None),
+    }
+}

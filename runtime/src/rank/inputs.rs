@@ -1,0 +1,66 @@
+//! What reaches the rank loop, from whichever thread, in one queue.
+//!
+//! The queue is unbounded, and bounded by what feeds it: a report for each forward in flight and each leg in a slot, and the front end's
+//! own bound on requests. A bound of its own would let a sink wait for the loop while the loop waits for the sink's lock.
+
+use super::error::RankError;
+use crate::fabric::PrefillInbound;
+use crate::wire::{FrontToRank, WireError};
+use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::ids::{ForwardId, Leg, TokenId};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// One input of the rank loop.
+#[derive(Debug)]
+pub(super) enum Input {
+    /// The front end said something.
+    Front(FrontToRank),
+    /// The connection to the front end ended.
+    FrontGone(WireError),
+    /// The decode side's fabric or device saw something of a leg.
+    Leg(Leg, LegFact),
+    /// The prefill side's fabric saw something.
+    Prefill(PrefillInbound),
+    /// A write of a leg failed on the prefill side.
+    WriteFailed(Leg),
+    /// The device finished a forward.
+    Retired {
+        /// Which.
+        forward: ForwardId,
+        /// One token a row.
+        tokens: Vec<TokenId>,
+        /// Time on the device, in microseconds.
+        micros: u64,
+    },
+    /// The device failed.
+    DeviceFailed(RankError),
+}
+
+/// The sending end, for any thread.
+pub(super) type Inbox = Sender<Input>;
+
+/// The receiving end, for the rank loop.
+pub(super) struct Inputs(Receiver<Input>);
+
+impl Inputs {
+    /// The queue's two ends.
+    pub(super) fn new() -> (Inbox, Self) {
+        let (inbox, inputs) = channel();
+        (inbox, Self(inputs))
+    }
+
+    /// The next input that is there already.
+    pub(super) fn next(&self) -> Option<Input> {
+        self.0.try_recv().ok()
+    }
+
+    /// The next input, waited for.
+    pub(super) fn wait(&self, patience: Duration) -> Result<Option<Input>, RankError> {
+        match self.0.recv_timeout(patience) {
+            Ok(input) => Ok(Some(input)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(RankError::ThreadGone("input queue")),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! One rank process: the rank loop on the main thread, the device on a thread of its own, and what feeds them.
+//!
+//! ```text
+//!  front end ──▶ reader ──┐                                   ┌──▶ front end (tokens, ends, progress)
+//!  KV fabric ──▶ sink   ──┼──▶ inputs ──▶ rank loop ─▶ machine┼──▶ KV fabric (hello, publish, revoke)
+//!  device    ──▶ reports ─┘                  │  ▲             └──▶ device (forwards, page traffic)
+//!                                            ▼  │
+//!                                  control collectives (one vote a round)
+//! ```
+//! The loop's turn is fixed: drain inputs, step, perform effects, park. It has no branch on protocol state: what a rank does follows
+//! from the machine of spec alone.
+//!
+//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`.
+
+mod decode;
+mod device;
+mod driver;
+mod error;
+mod hands;
+mod inputs;
+mod pacing;
+mod prefill;
+mod start;
+
+pub use start::run;

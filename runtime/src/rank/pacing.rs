@@ -1,0 +1,74 @@
+//! When the leader starts a round. It decides only *when*: which collectives a round has follows from agreed values.
+
+use std::time::{Duration, Instant};
+
+/// Longest pause between two rounds while a slot is used: a safety net, not needed for progress.
+const TICK: Duration = Duration::from_millis(1);
+/// Pause between two rounds while all is idle: shorter than any peer's patience, so that a dead peer is noticed.
+const HEARTBEAT: Duration = Duration::from_millis(100);
+/// How long a follower listens for the bell before it looks after its other business.
+pub(super) const BELL_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a collective waits for a peer.
+pub(super) const PEER_DEADLINE: Duration = Duration::from_secs(5);
+/// Interval of the machine's clock.
+pub(super) const MACHINE_TICK: Duration = Duration::from_millis(100);
+/// Ticks after which a handshake or a transfer has failed: a minute.
+pub(super) const DEADLINE_TICKS: u32 = 600;
+/// Interval of the reports to the front end.
+pub(super) const PROGRESS: Duration = Duration::from_millis(200);
+
+/// The leader's pace.
+#[derive(Debug)]
+pub(super) struct Pacing {
+    last_round: Instant,
+    eager: bool,
+}
+
+impl Pacing {
+    pub(super) fn new() -> Self {
+        Self { last_round: Instant::now(), eager: true }
+    }
+
+    /// Something happened that a round may act on: an input, or a decision that changed the agreed state.
+    pub(super) fn stir(&mut self) {
+        self.eager = true;
+    }
+
+    /// A round has ended. `changed`: its decision changed the agreed state.
+    pub(super) fn round_ended(&mut self, changed: bool) {
+        self.last_round = Instant::now();
+        self.eager = changed;
+    }
+
+    /// Time until the next round is due; zero if it is now.
+    pub(super) fn due_in(&self, busy: bool) -> Duration {
+        if self.eager {
+            return Duration::ZERO;
+        }
+        let pause = if busy { TICK } else { HEARTBEAT };
+        pause.saturating_sub(self.last_round.elapsed())
+    }
+}
+
+/// Something that comes round at an interval.
+#[derive(Debug)]
+pub(super) struct Every {
+    interval: Duration,
+    next: Instant,
+}
+
+impl Every {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { interval, next: Instant::now() }
+    }
+
+    /// Whether it is time again.
+    pub(super) fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = now >= self.next;
+        if due {
+            self.next = now + self.interval;
+        }
+        due
+    }
+}

@@ -1,0 +1,139 @@
+//! The hands of a prefill rank: it joins a leg's tokens, which the front end sends, with its page list, which the decode peer sends.
+
+use super::device::{Batch, BatchRow, Command, Queue};
+use super::error::RankError;
+use super::hands::{FactOf, Hands};
+use super::inputs::Input;
+use crate::fabric::{PrefillFabric, PrefillInbound};
+use crate::wire::FrontToRank;
+use lockstep_spec::ids::{Leg, RequestId};
+use lockstep_spec::machine::Fact;
+use lockstep_spec::prefill::action::Do;
+use lockstep_spec::prefill::evidence::WriteFact;
+use lockstep_spec::prefill::leg::{LegOutcome, PrefillLeg};
+use lockstep_spec::prefill::{Prefill, PrefillMachine};
+use lockstep_spec::table::Row;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What this rank has been given of a leg.
+#[derive(Debug, Default)]
+struct Parts {
+    tokens: Option<Vec<u32>>,
+    pages: Option<Vec<u32>>,
+}
+
+/// A prefill rank's hands.
+pub(super) struct PrefillHands {
+    fabric: Arc<PrefillFabric>,
+    device: Queue,
+    leads: bool,
+    legs: BTreeMap<Leg, Parts>,
+}
+
+impl PrefillHands {
+    pub(super) fn new(fabric: Arc<PrefillFabric>, device: Queue, leads: bool) -> Self {
+        Self { fabric, device, leads, legs: BTreeMap::new() }
+    }
+
+    /// A leg counts as listed here once both its parts are here. A later leg of a decode slot makes the earlier ones void.
+    fn join(&mut self, leg: Leg, part: impl FnOnce(&mut Parts), facts: &mut Vec<FactOf<Prefill>>) {
+        let parts = self.legs.entry(leg).or_default();
+        part(parts);
+        if parts.tokens.is_some() && parts.pages.is_some() {
+            facts.push(Fact::Role((leg, WriteFact::Listed)));
+        }
+    }
+
+    fn leg(
+        &mut self,
+        leg: Leg,
+        acceptance: u64,
+        tokens: Vec<u32>,
+        facts: &mut Vec<FactOf<Prefill>>,
+    ) {
+        if self.leads {
+            let id = RequestId(acceptance);
+            let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+            facts.push(Fact::Submitted(PrefillLeg { id, leg, tokens: count }));
+        }
+        self.join(leg, |parts| parts.tokens = Some(tokens), facts);
+    }
+
+    fn inbound(&mut self, inbound: PrefillInbound, facts: &mut Vec<FactOf<Prefill>>) {
+        match inbound {
+            PrefillInbound::List { leg, pages } => {
+                self.join(leg, |parts| parts.pages = Some(pages), facts);
+            }
+            PrefillInbound::Revoked { leg } => {
+                facts.push(Fact::Role((leg, WriteFact::Revoked)));
+            }
+            PrefillInbound::Written { leg } => facts.push(Fact::Role((leg, WriteFact::Written))),
+            PrefillInbound::PeerGone { .. } | PrefillInbound::Rejected { .. } => {}
+        }
+    }
+}
+
+impl Hands for PrefillHands {
+    type Role = Prefill;
+
+    fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
+        match input {
+            Input::Front(FrontToRank::Leg { leg, acceptance, tokens }) => {
+                self.leg(leg, acceptance, tokens, facts);
+            }
+            Input::Prefill(inbound) => self.inbound(inbound, facts),
+            Input::WriteFailed(leg) => facts.push(Fact::Role((leg, WriteFact::WriteFailed))),
+            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit { .. } | FrontToRank::Shutdown)
+            | Input::FrontGone(_)
+            | Input::Leg(..)
+            | Input::Retired { .. }
+            | Input::DeviceFailed(_) => {}
+        }
+        Ok(())
+    }
+
+    fn perform(&mut self, effect: Do, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
+        match effect {
+            Do::Write { leg, pages, token } => {
+                let parts = self.legs.get(&leg);
+                let to = parts.and_then(|parts| parts.pages.clone()).unwrap_or_default();
+                let tokens = parts.and_then(|parts| parts.tokens.as_ref()).map_or(0, Vec::len);
+                if to.len() != pages.len() {
+                    facts.push(Fact::Role((leg, WriteFact::WriteFailed)));
+                    return Ok(());
+                }
+                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+                self.device.push(Command::Send { leg, from: pages, to, tokens, token })
+            }
+            Do::Fail { leg, outcome } => {
+                // The decode side has given the leg up, or notices that its connection is gone.
+                let _unreachable = self.fabric.fail(leg, reason(outcome));
+                Ok(())
+            }
+            Do::Forget { leg } => {
+                self.legs.retain(|kept, _| kept.slot != leg.slot || *kept > leg);
+                Ok(())
+            }
+        }
+    }
+
+    fn batch(&self, machine: &PrefillMachine, rows: Vec<Row>) -> Result<Batch, RankError> {
+        let batch_row = |row: Row| {
+            let leg = machine.state().value().occupant(row.slot).map(|tenant| tenant.arrival.leg);
+            let parts = leg.and_then(|leg| self.legs.get(&leg));
+            let tokens = parts.and_then(|parts| parts.tokens.clone()).ok_or(RankError::NoTokens(row.slot))?;
+            let pages = row.pages.iter().map(|page| page.0).collect();
+            Ok(BatchRow { slot: row.slot, position: row.position, tokens, pages })
+        };
+        rows.into_iter().map(batch_row).collect()
+    }
+}
+
+fn reason(outcome: LegOutcome) -> &'static str {
+    match outcome {
+        LegOutcome::Written => "written",
+        LegOutcome::Failed(reason) => reason.sentence(),
+        LegOutcome::TooLong => "it needs more pages than the prefill group has",
+    }
+}
