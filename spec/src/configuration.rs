@@ -2,13 +2,15 @@
 //! or device) is local evidence and has no place here.
 
 use crate::digest::Digest;
-use crate::ids::TokenId;
+use crate::ids::{Epoch, TokenId};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// Everything that every rank of a group must have in common before its first round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GroupConfiguration {
+    /// Life of the group: the next one has the next number.
+    pub epoch: Epoch,
     /// Number of ranks.
     pub ranks: u32,
     /// Slots of the table, that is, requests in the group at once.

@@ -130,7 +130,7 @@ type Effects<R> = Vec<Effect<Entry, Local<<R as Role>::Effect>>>;
 type Decided<R> = Agreed<Decision<<R as Role>::Occupant, <R as Role>::Action>>;
 
 impl<R: Role> RankMachine<R> {
-    /// A rank of a group that has just formed, in epoch 0.
+    /// A rank of a group that has just formed.
     ///
     /// # Errors
     /// A configuration that no group can run with.
@@ -142,7 +142,7 @@ impl<R: Role> RankMachine<R> {
         }
         Ok(Self {
             rank,
-            epoch: Agreed::configured(&configuration, |_| Epoch(0)),
+            epoch: Agreed::configured(&configuration, |configuration| configuration.epoch),
             round: Agreed::configured(&configuration, |_| Round(0)),
             state: Agreed::configured(&configuration, State::genesis),
             position: Position::Outside,

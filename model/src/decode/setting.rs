@@ -2,7 +2,7 @@
 
 use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::decode::request::Request;
-use lockstep_spec::ids::{RequestId, TokenId};
+use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
 
 use crate::world::Interleaving;
@@ -74,6 +74,7 @@ impl DecodeSetting {
     #[must_use]
     pub fn new(ranks: u32, slots: u32, pages: u32, overlap: bool) -> Self {
         let configuration = GroupConfiguration {
+            epoch: Epoch(0),
             ranks,
             slots,
             pages,

@@ -1,6 +1,6 @@
 //! Which facts may reach a prefill rank, and the drawing of a rank.
 
-use crate::prefill::peer::{DecodeSlot, Order, Said};
+use crate::prefill::peer::Said;
 use crate::prefill::setting::PrefillSetting;
 use crate::prefill::{PrefillFact, Surroundings};
 use lockstep_spec::ids::{Leg, RequestId, SlotIndex};
@@ -11,26 +11,32 @@ use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
 use lockstep_spec::prefill::rules::Rules;
 
 impl<R: Rules> Surroundings<R> {
-    /// The decode group always has another leg for a slot that is free. It is at most one leg ahead of what prefill still holds.
+    /// The decode group always has another leg for a slot that is free. It is at most one leg ahead of one that may still run.
     pub(super) fn front_end_facts(
         &self,
         setting: &PrefillSetting,
         machine: &PrefillMachine<R>,
         facts: &mut Vec<PrefillFact>,
     ) {
-        if !machine.leads() {
+        if !machine.leads() || machine.has_news() || self.asked {
             return;
         }
-        let held = |order: &Order| holds(machine, order.leg);
-        let orders = self.decode.iter().flat_map(DecodeSlot::orders);
-        let id = RequestId(orders.filter_map(|order| order.id).map(|id| id.0 + 1).max().unwrap_or(0));
+        let id = self.next_id(machine);
         for (slot, decode) in (0..).map(SlotIndex).zip(&self.decode) {
-            if decode.free() && !decode.previous.as_ref().is_some_and(held) {
+            if decode.free() && !decode.previous.is_some_and(|leg| holds(machine, leg)) {
                 let leg = decode.next_leg(slot);
                 let arrivals = setting.lengths.iter().map(|tokens| PrefillLeg { id, leg, tokens: *tokens });
                 facts.extend(arrivals.map(Fact::Submitted));
             }
         }
+    }
+
+    /// The next place in acceptance order. A leg that the leader holds and that was replaced is older than its replacement.
+    fn next_id(&self, machine: &PrefillMachine<R>) -> RequestId {
+        let tenants = machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        let asked = self.decode.iter().filter_map(|decode| decode.current.as_ref()?.id);
+        let ids = tenants.map(|tenant| tenant.arrival.id).chain(asked);
+        RequestId(ids.map(|id| id.0 + 1).max().unwrap_or(0))
     }
 
     /// What the decode peer of a rank may say, and how its writes may end.
@@ -41,13 +47,14 @@ impl<R: Rules> Surroundings<R> {
             if said == Said::Nothing {
                 push(order.leg, WriteFact::Listed);
             }
-            if setting.revocations && matches!(said, Said::Nothing | Said::Listed) {
+            let revocable = setting.revocations && setting.fallible(order.leg);
+            if revocable && matches!(said, Said::Nothing | Said::Listed) {
                 push(order.leg, WriteFact::Revoked);
             }
         }
         for write in &self.writes[rank] {
             push(write.leg, WriteFact::Written);
-            if setting.write_failures {
+            if setting.write_failures && setting.fallible(write.leg) {
                 push(write.leg, WriteFact::WriteFailed);
             }
         }

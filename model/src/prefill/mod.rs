@@ -42,6 +42,9 @@ pub struct Queued {
 pub struct Surroundings<R> {
     /// By slot of the decode group.
     pub decode: Vec<DecodeSlot>,
+    /// Whether a leg was asked for in this round of the prefill group: one at most, since more could only replace each other before
+    /// anyone is told.
+    pub asked: bool,
     /// By rank: posted and not completed.
     pub writes: Vec<Vec<Write>>,
     /// By rank, oldest first.
@@ -69,8 +72,8 @@ impl<R: Rules> Surroundings<R> {
         let mut legs = Vec::new();
         for row in rows {
             let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
-            let listed = leg.and_then(|leg| self.order(leg)).filter(|order| order.listed_everywhere());
-            legs.push(listed.ok_or(kv_before_run::PROPERTY.id)?.leg);
+            let listed = leg.filter(|leg| self.decode[leg.slot.index()].listed(*leg));
+            legs.push(listed.ok_or(kv_before_run::PROPERTY.id)?);
         }
         self.devices[rank].push(Queued { forward, legs });
         Ok(())
@@ -104,6 +107,7 @@ impl<R: Rules> Environment for Surroundings<R> {
         let machine = |rank| PrefillMachine::new(Arc::clone(&setting.configuration), RankIndex(rank));
         let surroundings = Self {
             decode: vec![DecodeSlot::default(); setting.decode_slots as usize],
+            asked: false,
             writes: vec![Vec::new(); ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
             rules: PhantomData,
@@ -132,6 +136,7 @@ impl<R: Rules> Environment for Surroundings<R> {
             Fact::Submitted(PrefillLeg { id, leg, .. }) => {
                 let order = Order::new(*leg, *id, setting.configuration.ranks as usize);
                 self.decode[leg.slot.index()].ask(order);
+                self.asked = true;
             }
             Fact::Retired { .. } | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {}
         }
@@ -144,7 +149,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn perform(
         &mut self,
-        _: &PrefillSetting,
+        setting: &PrefillSetting,
         ranks: &[PrefillMachine<R>],
         rank: usize,
         local: &Local<Do>,
@@ -159,7 +164,7 @@ impl<R: Rules> Environment for Surroundings<R> {
                 Ok(())
             }
             Local::Role(Do::Forget { leg }) => {
-                self.decode[leg.slot.index()].forget(*leg);
+                self.decode[leg.slot.index()].forget(*leg, setting.late_facts);
                 Ok(())
             }
         }
@@ -214,7 +219,9 @@ fn holds(state: &State<LegTenant>, write: &Write) -> bool {
 }
 
 impl<R: Rules> Counters for Surroundings<R> {
+    /// Counters are renamed between rounds, when nothing has been asked for in the round that comes.
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.asked = false;
         self.decode.visit(visit);
         self.writes.iter_mut().flatten().for_each(|write| visit_peer(&mut write.leg, visit));
         for queued in self.devices.iter_mut().flatten() {

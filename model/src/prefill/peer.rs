@@ -12,12 +12,10 @@ pub enum Said {
     Nothing,
     /// Its page list and tokens.
     Listed,
-    /// Its page list and tokens, and then that it is given up.
-    Revoked,
-    /// That it is given up, and no page list before.
-    Withdrawn,
-    /// Its page list and tokens; and its KV is whole there.
+    /// Its KV is whole there.
     Whole,
+    /// That it is given up; or there is nothing more to say.
+    Over,
 }
 
 /// A leg that the decode group asked for.
@@ -27,6 +25,8 @@ pub struct Order {
     pub leg: Leg,
     /// Its place in acceptance order, until the prefill group forgets it.
     pub id: Option<RequestId>,
+    /// Whether every rank's peer has listed it.
+    pub listed: bool,
     /// Whether the decode group is done with it: it gave it up, was told that it failed, or has it whole.
     pub ended: bool,
     /// By rank.
@@ -37,13 +37,7 @@ impl Order {
     /// A leg that was just accepted.
     #[must_use]
     pub fn new(leg: Leg, id: RequestId, ranks: usize) -> Self {
-        Self { leg, id: Some(id), ended: false, said: vec![Said::Nothing; ranks] }
-    }
-
-    /// Whether every rank's peer has listed it.
-    #[must_use]
-    pub fn listed_everywhere(&self) -> bool {
-        self.said.iter().all(|said| matches!(said, Said::Listed | Said::Revoked | Said::Whole))
+        Self { leg, id: Some(id), listed: false, ended: false, said: vec![Said::Nothing; ranks] }
     }
 
     /// Whether the decode group has its KV.
@@ -55,14 +49,22 @@ impl Order {
     /// Notes that a fact reached `rank`.
     pub fn took_place(&mut self, rank: usize, fact: WriteFact) {
         let said = self.said[rank];
-        self.said[rank] = match (fact, said) {
-            (WriteFact::Listed, Said::Nothing) => Said::Listed,
-            (WriteFact::Revoked, Said::Nothing) => Said::Withdrawn,
-            (WriteFact::Revoked, Said::Listed) => Said::Revoked,
-            (WriteFact::Written, Said::Listed) => Said::Whole,
-            (WriteFact::Listed | WriteFact::Revoked | WriteFact::Written | WriteFact::WriteFailed, kept) => kept,
+        self.said[rank] = match fact {
+            WriteFact::Listed => Said::Listed,
+            WriteFact::Revoked => Said::Over,
+            WriteFact::Written if said == Said::Listed => Said::Whole,
+            WriteFact::Written | WriteFact::WriteFailed => said,
         };
+        self.listed |= self.said.iter().all(|said| *said == Said::Listed);
         self.ended |= fact == WriteFact::Revoked || self.whole();
+    }
+
+    /// Notes that the prefill group forgot it: nothing is said any more, but for page lists that come late.
+    fn forget(&mut self, late_facts: bool) {
+        self.id = None;
+        self.ended = true;
+        let late = |said: &Said| late_facts && *said == Said::Nothing;
+        self.said.iter_mut().filter(|said| !late(said)).for_each(|said| *said = Said::Over);
     }
 }
 
@@ -80,66 +82,56 @@ impl Counters for Order {
 pub struct DecodeSlot {
     /// Its latest leg.
     pub current: Option<Order>,
-    /// The leg before, which the prefill group may still hold.
-    pub previous: Option<Order>,
-    /// Whether the latest leg was asked for in this round of the prefill group.
-    pub asked: bool,
+    /// The leg before, if it was listed on every rank and the prefill group may still hold it.
+    pub previous: Option<Leg>,
 }
 
 impl DecodeSlot {
-    /// The leg that comes next: another attempt of a request whose KV had arrived, or another request.
+    /// The leg that comes next. Whether it is another attempt or another request makes no difference to prefill: a later leg is greater.
     #[must_use]
     pub fn next_leg(&self, slot: SlotIndex) -> Leg {
-        let Some(order) = &self.current else {
-            return Leg { epoch: Epoch(0), slot, generation: Generation(0), attempt: Attempt(0) };
-        };
-        let Leg { generation, attempt, .. } = order.leg;
-        if order.whole() {
-            Leg { attempt: Attempt(attempt.0 + 1), ..order.leg }
-        } else {
-            Leg { generation: Generation(generation.0 + 1), attempt: Attempt(0), ..order.leg }
-        }
+        let generation = self.current.as_ref().map_or(0, |order| order.leg.generation.0 + 1);
+        Leg { epoch: Epoch(0), slot, generation: Generation(generation), attempt: Attempt(0) }
     }
 
-    /// Whether the decode group may ask for another leg: it is done with the latest, of which the prefill leader has heard. One leg in
-    /// a round of the prefill group; more could only replace each other before anyone is told.
+    /// Whether the decode group may ask for another leg: it is done with the latest, of which the prefill leader has heard.
     #[must_use]
     pub fn free(&self) -> bool {
-        !self.asked && self.current.as_ref().is_none_or(|order| order.ended && order.said[0] != Said::Nothing)
+        self.current.as_ref().is_none_or(|order| order.ended && order.said[0] != Said::Nothing)
     }
 
     /// Asks for another leg.
     pub fn ask(&mut self, order: Order) {
-        self.previous = self.current.replace(order).filter(|earlier| earlier.id.is_some());
-        self.asked = true;
+        let earlier = self.current.replace(order).filter(|earlier| earlier.listed && earlier.id.is_some());
+        self.previous = earlier.map(|earlier| earlier.leg);
     }
 
-    /// Both legs.
-    pub fn orders(&self) -> impl Iterator<Item = &Order> {
-        self.current.iter().chain(&self.previous)
-    }
-
-    /// The order of a leg.
+    /// The order of a leg that is not replaced by a later one.
     pub fn order(&mut self, leg: Leg) -> Option<&mut Order> {
-        self.current.iter_mut().chain(&mut self.previous).find(|order| order.leg == leg)
+        self.current.as_mut().filter(|order| order.leg == leg)
+    }
+
+    /// Whether every rank's peer has listed a leg.
+    #[must_use]
+    pub fn listed(&self, leg: Leg) -> bool {
+        self.previous == Some(leg) || self.current.as_ref().is_some_and(|order| order.leg == leg && order.listed)
     }
 
     /// Notes that the prefill group forgot a leg.
-    pub fn forget(&mut self, leg: Leg) {
-        self.previous.take_if(|order| order.leg == leg);
+    pub fn forget(&mut self, leg: Leg, late_facts: bool) {
+        self.previous.take_if(|earlier| *earlier == leg);
         if let Some(order) = self.order(leg) {
-            order.id = None;
-            order.ended = true;
+            order.forget(late_facts);
         }
     }
 }
 
 impl Counters for DecodeSlot {
-    /// Counters are renamed between rounds, when nothing has been asked for in the round that comes.
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
-        self.asked = false;
         self.current.visit(visit);
-        self.previous.visit(visit);
+        if let Some(leg) = &mut self.previous {
+            visit_peer(leg, visit);
+        }
     }
 }
 

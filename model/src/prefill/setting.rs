@@ -2,6 +2,7 @@
 
 use crate::world::Interleaving;
 use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::ids::Leg;
 use std::sync::Arc;
 
 /// Bounds and choices of a prefill run.
@@ -17,6 +18,10 @@ pub struct PrefillSetting {
     pub revocations: bool,
     /// Whether a write may fail, on any rank at any time.
     pub write_failures: bool,
+    /// Decode slots, counted from the first, whose legs may fail or be given up. Fewer than all keeps larger runs small; slots are alike.
+    pub fallible_slots: u32,
+    /// Whether a page list may still arrive after the prefill group forgot its leg.
+    pub late_facts: bool,
     /// Which interleavings are explored.
     pub interleaving: Interleaving,
 }
@@ -41,7 +46,15 @@ impl PrefillSetting {
             lengths: vec![1, 2],
             revocations: false,
             write_failures: false,
+            fallible_slots: slots,
+            late_facts: false,
             interleaving: Interleaving::FixedOrder,
         }
+    }
+
+    /// Whether a leg may fail or be given up.
+    #[must_use]
+    pub fn fallible(&self, leg: Leg) -> bool {
+        leg.slot.0 < self.fallible_slots
     }
 }

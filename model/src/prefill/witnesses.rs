@@ -74,8 +74,8 @@ fn full_table<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 fn lacks_pages<R: Rules>(model: &Model<R>, world: &Group<R>) -> bool {
     let free = state(world).pool.len();
     let listed = |tenant: &LegTenant| {
-        let orders = world.environment.decode.iter().flat_map(|decode| decode.orders());
-        orders.filter(|order| order.leg == tenant.arrival.leg).any(|order| order.listed_everywhere())
+        let leg = tenant.arrival.leg;
+        world.environment.decode[leg.slot.index()].listed(leg)
     };
     let lacks = tenants(world).any(|tenant| {
         let needs = model.setting.configuration.pages_for(tenant.arrival.tokens);
@@ -86,12 +86,12 @@ fn lacks_pages<R: Rules>(model: &Model<R>, world: &Group<R>) -> bool {
 
 /// Both are in the table; some rank's peer has not listed the one.
 fn lacks_list<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let said = |tenant: &LegTenant| {
-        let orders = world.environment.decode.iter().flat_map(|decode| decode.orders());
-        orders.filter(|order| order.leg == tenant.arrival.leg).any(|order| order.said.contains(&Said::Nothing))
+    let unlisted = |tenant: &LegTenant| {
+        let mut orders = world.environment.decode.iter().filter_map(|decode| decode.current.as_ref());
+        orders.any(|order| order.leg == tenant.arrival.leg && order.said.contains(&Said::Nothing))
     };
     let waiting = || tenants(world).filter(|tenant| tenant.phase == LegPhase::Waiting);
-    waiting().any(said) && tenants(world).any(|tenant| !said(tenant))
+    waiting().any(unlisted) && waiting().any(|tenant| !unlisted(tenant))
 }
 
 const REVOKED: LegPhase = LegPhase::Draining(LegOutcome::Failed(Reason::Revoked));

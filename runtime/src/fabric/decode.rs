@@ -110,9 +110,9 @@ impl DecodeFabric {
     /// # Errors
     /// `NotReady` before `HandshakeReady`; `Regranted`; `Oversize`; `Disconnected` or `QueueFull`,
     /// after which the leg is granted nothing new.
-    pub fn publish(&self, leg: Leg, prompt_digest: u64, pages: &[u32]) -> Result<(), FabricError> {
+    pub fn publish(&self, leg: Leg, pages: &[u32]) -> Result<(), FabricError> {
         self.shared.limits.check_pages(pages.len())?;
-        self.shared.grants().publish(leg, prompt_digest, pages)
+        self.shared.grants().publish(leg, pages)
     }
 
     /// Closes the grant of `leg`. When it returns, no write of the leg is in the sink and none will
@@ -145,7 +145,7 @@ impl Shared {
 
     fn check_epoch(&self, leg: Leg) -> Result<(), FabricError> {
         let connected = self.epoch;
-        if leg.epoch == connected {
+        if leg.epoch.0 == connected {
             Ok(())
         } else {
             Err(FabricError::OtherEpoch { leg, connected })

@@ -134,7 +134,6 @@ impl Grants {
     pub(super) fn publish(
         &mut self,
         leg: Leg,
-        prompt_digest: u64,
         pages: &[u32],
     ) -> Result<(), FabricError> {
         let stage = self
@@ -155,7 +154,6 @@ impl Grants {
         };
         let sent = self.send(&ToPrefill::List {
             leg,
-            prompt_digest,
             pages,
         });
         if sent.is_err() && fresh {

@@ -65,10 +65,9 @@ impl Outbox {
         Ok(())
     }
 
-    /// Ends the queue and drops what is in it; the first cause is kept, and returned.
+    /// Ends the queue: what is in it is not written. The first cause is kept, and returned.
     fn end(&self, cause: FabricError) -> FabricError {
         let mut state = self.lock();
-        state.queue.clear();
         let cause = state.ended.get_or_insert(cause).clone();
         self.ready.notify_all();
         self.room.notify_all();

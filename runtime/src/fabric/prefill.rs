@@ -28,8 +28,6 @@ pub enum PrefillInbound {
     List {
         /// The leg.
         leg: Leg,
-        /// Digest of the prompt's token ids, as decode knows them.
-        prompt_digest: u64,
         /// Decode's pages, in prompt order.
         pages: Vec<u32>,
     },
@@ -244,14 +242,12 @@ impl Shared {
             }
             ToPrefill::List {
                 leg,
-                prompt_digest,
                 pages,
             } => {
                 require_epoch(leg, epoch)?;
                 self.limits.check_pages(pages.len())?;
                 self.report(PrefillInbound::List {
                     leg,
-                    prompt_digest,
                     pages,
                 });
             }
@@ -274,7 +270,7 @@ impl Shared {
 }
 
 fn require_epoch(leg: Leg, connected: u64) -> Result<(), FabricError> {
-    if leg.epoch == connected {
+    if leg.epoch.0 == connected {
         Ok(())
     } else {
         Err(FabricError::OtherEpoch { leg, connected })

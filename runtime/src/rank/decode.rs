@@ -61,6 +61,10 @@ impl Hands for DecodeHands {
                 }
                 Ok(())
             }
+            Do::Withdraw { leg } => {
+                self.fabric.revoke(leg);
+                Ok(())
+            }
             Do::Fence { leg } => {
                 self.fabric.revoke(leg);
                 self.device.push(Command::Fence { leg })

@@ -204,10 +204,10 @@ impl Worker {
         token: TokenId,
     ) -> Result<(), RankError> {
         let Some(fabric) = self.device.fabric.clone() else { return Ok(()) };
-        let mut bytes = Vec::new();
         for (index, (PageId(source), target)) in (0..).zip(from.iter().zip(to)) {
+            let mut bytes = Vec::new();
             self.device.cache.read_page(*source, &mut bytes)?;
-            if fabric.write_page(leg, index, *target, &bytes).is_err() {
+            if fabric.write_page(leg, index, *target, bytes).is_err() {
                 return self.report(Input::WriteFailed(leg));
             }
         }

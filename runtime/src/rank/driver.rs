@@ -9,7 +9,7 @@ use crate::group::{Collectives, Tag};
 use crate::wire::{Progress, RankSender, RankToFront};
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::ids::ForwardId;
-use lockstep_spec::machine::{Fact, Local, RankMachine};
+use lockstep_spec::machine::{Fact, Local, Position, RankMachine};
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::Row;
@@ -165,14 +165,15 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         let before = self.machine.state().value().digest();
         let busy = !self.machine.state().value().idle();
         let agreed = self.perform(Event::Turn)?;
-        let state = self.machine.state().value();
+        let after = self.machine.state().value().digest();
+        let left = *self.machine.position() == Position::Left;
         self.counters.round = self.machine.round().0;
         self.counters.rounds_with_work += u64::from(busy);
         if busy {
             self.counters.agreement_micros_total += agreed;
         }
-        self.pacing.round_ended(state.digest() != before);
-        Ok(if state.leaving { Turned::Left } else { Turned::Round })
+        self.pacing.round_ended(after != before);
+        Ok(if left { Turned::Left } else { Turned::Round })
     }
 
     /// Steps the machine on an event and performs what follows from it, completions included. Returns the time spent in control

@@ -57,7 +57,7 @@ impl RankError {
     pub(super) fn last_words(&self, last: Option<Ticket>) -> RankToFront {
         let (missing, theirs) = match self {
             Self::Group(error) => missing(error),
-            Self::Device(ForwardError::AllReduce(error)) => {
+            Self::Device(ForwardError::Collective(error)) => {
                 error.cause().downcast_ref::<GroupError>().map_or((None, None), missing)
             }
             Self::Protocol(_)

@@ -134,6 +134,5 @@ fn reason(outcome: LegOutcome) -> &'static str {
     match outcome {
         LegOutcome::Written => "written",
         LegOutcome::Failed(reason) => reason.sentence(),
-        LegOutcome::TooLong => "it needs more pages than the prefill group has",
     }
 }

@@ -1,5 +1,6 @@
 //! How a connection ends: a peer that dies, is late, old, a stranger, or stuck.
 
+use lockstep_spec::ids::{Attempt, Epoch, SlotIndex};
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
@@ -13,7 +14,7 @@ use crate::fabric::{
 };
 
 fn leg(slot: u32) -> Leg {
-    Leg { slot, ..LEG }
+    Leg { slot: SlotIndex(slot), ..LEG }
 }
 
 fn lost(slot: u32) -> Heard {
@@ -45,7 +46,7 @@ fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
     }
     assert_eq!(next(&heard), Heard::PeerGone(FabricError::Closed));
     let (_next, _lists) = prefill(&room.path);
-    grant(&decode, &heard, Leg { attempt: 2, ..LEG }, &[1]);
+    grant(&decode, &heard, Leg { attempt: Attempt(2), ..LEG }, &[1]);
 }
 
 #[test]
@@ -146,7 +147,7 @@ fn prefill_closes_on_garbage_behind_the_opening() {
         matches!(
             gone,
             PrefillInbound::PeerGone {
-                epoch: 3,
+                epoch: Epoch(3),
                 why: FabricError::Oversize { .. }
             }
         ),
@@ -183,19 +184,28 @@ fn prefill_refuses_another_version_and_an_older_epoch() {
 #[test]
 fn prefill_lets_a_newer_epoch_replace_the_older() {
     let room = room();
-    let (prefill, lists) = prefill(&room.path);
+    let (sender, lists) = std::sync::mpsc::channel();
+    let sink = move |inbound| {
+        // A report that takes its time shows whether the next connection waits for it.
+        thread::sleep(Duration::from_millis(100));
+        drop(sender.send(inbound));
+    };
+    let prefill = PrefillFabric::listen(&room.path, LIMITS, sink).unwrap();
     let old = RawPeer::call(&room.path, 3, VERSION);
     assert!(matches!(old.receive(), ToDecode::Opened { .. }));
     let new = RawPeer::call(&room.path, 4, VERSION);
     assert!(matches!(new.receive(), ToDecode::Opened { .. }));
+    let reported = lists
+        .try_recv()
+        .expect("the old one's end is reported before the new one starts");
     assert!(matches!(
-        next(&lists),
-        PrefillInbound::PeerGone { epoch: 3, .. }
+        reported,
+        PrefillInbound::PeerGone { epoch: Epoch(3), .. }
     ));
     assert!(old.is_closed());
     new.send(
         &ToPrefill::Hello {
-            leg: Leg { epoch: 4, ..LEG },
+            leg: Leg { epoch: Epoch(4), ..LEG },
         },
         &[],
     );
@@ -233,7 +243,7 @@ fn prefill_gives_up_a_peer_that_does_not_read() {
     };
     assert_eq!(refused, FabricError::QueueFull);
     let why = FabricError::Stuck;
-    assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: 3, why });
+    assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: Epoch(3), why });
     assert!(started.elapsed() < limits.write_deadline * 5);
     assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
 }
@@ -258,11 +268,11 @@ fn decode_survives_a_sink_that_panics() {
     let room = room();
     let (_prefill, lists) = prefill(&room.path);
     let sink = |_: DecodeInbound<'_>| panic!("the sink's own fault");
-    let decode = DecodeFabric::connect(&room.path, LEG.epoch, RETRY, LIMITS, sink).unwrap();
+    let decode = DecodeFabric::connect(&room.path, LEG.epoch.0, RETRY, LIMITS, sink).unwrap();
     decode.hello(LEG).unwrap();
     assert!(matches!(
         next(&lists),
-        PrefillInbound::PeerGone { epoch: 3, .. }
+        PrefillInbound::PeerGone { epoch: Epoch(3), .. }
     ));
     drop(decode);
 }

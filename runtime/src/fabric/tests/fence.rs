@@ -1,5 +1,6 @@
 //! The fence: nothing of a leg reaches the sink after its revocation has returned.
 
+use lockstep_spec::ids::Attempt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -10,7 +11,7 @@ use super::support::{Heard, LEG, LIMITS, RETRY, ROW, WAIT, decode, grant, next, 
 use crate::fabric::{DecodeFabric, DecodeInbound, Leg, PrefillInbound};
 
 fn attempt(attempt: u32) -> Leg {
-    Leg { attempt, ..LEG }
+    Leg { attempt: Attempt(u64::from(attempt)), ..LEG }
 }
 
 fn await_dropped(decode: &DecodeFabric, count: u64) {
@@ -41,10 +42,10 @@ fn fence_holds_against_racing_writes() {
         };
         // Long enough that a fence which does not wait for a running sink is caught.
         thread::sleep(Duration::from_micros(20));
-        let is_late = seen.load(Ordering::SeqCst) == REVOKED | u64::from(leg.attempt);
+        let is_late = seen.load(Ordering::SeqCst) == REVOKED | leg.attempt.0;
         drop(sender.send(Heard::Page(leg, u32::from(is_late), 0, Vec::new())));
     };
-    let decode = DecodeFabric::connect(&room.path, LEG.epoch, RETRY, LIMITS, sink).unwrap();
+    let decode = DecodeFabric::connect(&room.path, LEG.epoch.0, RETRY, LIMITS, sink).unwrap();
     let mut delivered = 0;
     for number in 0..300 {
         let leg = attempt(number);
@@ -54,7 +55,7 @@ fn fence_holds_against_racing_writes() {
             Heard::HandshakeReady(leg),
             "nothing comes between two attempts"
         );
-        decode.publish(leg, 99, &[5]).unwrap();
+        decode.publish(leg, &[5]).unwrap();
         while !matches!(next(&lists), PrefillInbound::List { leg: listed, .. } if listed == leg) {}
         thread::scope(|scope| {
             scope.spawn(|| {

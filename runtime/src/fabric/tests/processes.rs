@@ -1,6 +1,7 @@
 //! Prefill as a real process that is killed: this test binary runs itself again as the prefill
 //! rank.
 
+use lockstep_spec::ids::Attempt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -81,7 +82,7 @@ fn process_killed_fails_its_legs_and_its_successor_is_found() {
     );
     assert_eq!(next(&heard), Heard::PeerGone(why));
     let _second = Prefill::start(&room.path);
-    let again = Leg { attempt: 2, ..LEG };
+    let again = Leg { attempt: Attempt(2), ..LEG };
     grant(&decode, &heard, again, &[41]);
     assert_eq!(next(&heard), Heard::Page(again, 0, 41, vec![7; 100]));
 }

@@ -1,5 +1,6 @@
 //! One leg from hello to row, and what each side is told on the way.
 
+use lockstep_spec::ids::{Attempt, Epoch};
 use std::os::unix::net::UnixListener;
 
 use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
@@ -12,12 +13,11 @@ fn round_trip_brings_pages_then_the_row() {
     let (prefill, lists) = prefill(&room.path);
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[40, 41]);
-    let (leg, prompt_digest, pages) = (LEG, 99, vec![40, 41]);
+    let (leg, pages) = (LEG, vec![40, 41]);
     assert_eq!(
         next(&lists),
         PrefillInbound::List {
             leg,
-            prompt_digest,
             pages
         }
     );
@@ -43,7 +43,7 @@ fn round_trip_delivers_a_row_of_another_echo_as_it_is() {
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     let odd = Row {
-        echo: Leg { attempt: 0, ..LEG },
+        echo: Leg { attempt: Attempt(0), ..LEG },
         ..ROW
     };
     prefill.write_row(LEG, odd).unwrap();
@@ -69,7 +69,7 @@ fn round_trip_repeats_a_list_and_reports_a_revocation() {
     let (_prefill, lists) = prefill(&room.path);
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[40]);
-    decode.publish(LEG, 99, &[40]).unwrap();
+    decode.publish(LEG, &[40]).unwrap();
     assert_eq!(next(&lists), next(&lists));
     decode.revoke(LEG);
     decode.revoke(LEG);
@@ -82,20 +82,20 @@ fn publish_is_refused_out_of_turn() {
     let (_prefill, _lists) = prefill(&room.path);
     let (decode, heard) = decode(&room.path, RETRY);
     assert_eq!(
-        decode.publish(LEG, 99, &[1]),
+        decode.publish(LEG, &[1]),
         Err(FabricError::NotReady { leg: LEG })
     );
     grant(&decode, &heard, LEG, &[1]);
     assert_eq!(
-        decode.publish(LEG, 99, &[2]),
+        decode.publish(LEG, &[2]),
         Err(FabricError::Regranted { leg: LEG })
     );
     let long = vec![0; LIMITS.pages_per_leg + 1];
     assert!(matches!(
-        decode.publish(LEG, 99, &long),
+        decode.publish(LEG, &long),
         Err(FabricError::Oversize { .. })
     ));
-    let leg = Leg { epoch: 4, ..LEG };
+    let leg = Leg { epoch: Epoch(4), ..LEG };
     assert_eq!(
         decode.hello(leg),
         Err(FabricError::OtherEpoch { leg, connected: 3 })
@@ -110,7 +110,7 @@ fn write_is_refused_for_another_epoch_and_over_the_limit() {
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[1]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
-    let leg = Leg { epoch: 2, ..LEG };
+    let leg = Leg { epoch: Epoch(2), ..LEG };
     assert_eq!(
         prefill.fail(leg, "old"),
         Err(FabricError::OtherEpoch { leg, connected: 3 })
@@ -131,7 +131,7 @@ fn page_with_a_wrong_checksum_is_reported_and_withheld() {
     decode.hello(LEG).unwrap();
     peer.accept_leg(LEG);
     assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
-    decode.publish(LEG, 99, &[40]).unwrap();
+    decode.publish(LEG, &[40]).unwrap();
     assert!(matches!(peer.receive(), ToPrefill::List { .. }));
     let right = checksum(LEG, 0, 40, b"kv");
     peer.send(

@@ -1,5 +1,6 @@
 //! What the fabric's tests share: two ends in one process, and a hand-driven peer for either.
 
+use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -33,17 +34,16 @@ pub(super) const RETRY: Retry = Retry {
 };
 
 pub(super) const LEG: Leg = Leg {
-    epoch: 3,
-    slot: 1,
-    generation: 2,
-    attempt: 1,
+    epoch: Epoch(3),
+    slot: SlotIndex(1),
+    generation: Generation(2),
+    attempt: Attempt(1),
 };
 
 pub(super) const ROW: Row = Row {
     echo: LEG,
     tokens: 7,
     first_token: 11,
-    prompt_digest: 99,
     pages: 2,
 };
 
@@ -102,7 +102,7 @@ fn forward(sender: Sender<PrefillInbound>) -> impl Fn(PrefillInbound) + Send + '
 pub(super) fn decode(path: &Path, retry: Retry) -> (DecodeFabric, Receiver<Heard>) {
     let (sender, heard) = channel();
     let sink = move |inbound: DecodeInbound<'_>| drop(sender.send(inbound.into()));
-    let fabric = DecodeFabric::connect(path, LEG.epoch, retry, LIMITS, sink).unwrap();
+    let fabric = DecodeFabric::connect(path, LEG.epoch.0, retry, LIMITS, sink).unwrap();
     (fabric, heard)
 }
 
@@ -114,7 +114,7 @@ pub(super) fn next<T>(heard: &Receiver<T>) -> T {
 pub(super) fn grant(fabric: &DecodeFabric, heard: &Receiver<Heard>, leg: Leg, pages: &[u32]) {
     fabric.hello(leg).unwrap();
     assert_eq!(next(heard), Heard::HandshakeReady(leg));
-    fabric.publish(leg, 99, pages).unwrap();
+    fabric.publish(leg, pages).unwrap();
 }
 
 /// A peer that the test drives frame by frame.

@@ -1,0 +1,36 @@
+//! The front end: OpenAI-shaped HTTP on one side, the ranks' control connections on the other, the journal between.
+//!
+//! ```text
+//!  client ─▶ server ─▶ routes ─▶ request (parse) ─▶ Desk::submit ─▶ journal ─▶ Submit ─▶ decode leader
+//!  client ◀─ stream ◀─ LiveRequest ◀──────────────── journal ◀── Desk::hear ◀── Token, Ended, LegWanted
+//!  client gone ─▶ LiveRequest dropped ─▶ Desk ─▶ journal (once) ─▶ Abort ─▶ decode leader
+//! ```
+//! Reading order: `journal` (what was accepted and sent), `groups` (what the ranks said), `desk` (the two under one lock),
+//! `request` and `unsupported` (the way in), `stream` (the way out), `status`, `routes`, `server`.
+
+mod desk;
+mod error;
+mod groups;
+mod journal;
+mod live;
+mod model_text;
+mod request;
+mod routes;
+mod server;
+mod status;
+mod stream;
+mod text;
+mod unsupported;
+mod write_deadline;
+
+pub use desk::{Desk, DeskPlan, GroupFault, Standing};
+pub use error::ApiError;
+pub use groups::{GroupHealth, RankHealth, RankState};
+pub use journal::{Delivery, End, JournalFault, Submission};
+pub use live::LiveRequest;
+pub use model_text::load_text;
+pub use request::DEFAULT_MAX_TOKENS;
+pub use routes::{Service, router};
+pub use server::HttpServer;
+pub use status::Health;
+pub use text::{Detokenizer, TextCodec, TextError};

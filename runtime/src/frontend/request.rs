@@ -1,0 +1,177 @@
+//! The body of `POST /v1/completions`, read and checked field by field. Pure; what needs the model is checked in `routes`.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use super::error::ApiError;
+use super::unsupported;
+
+/// `max_tokens` when the client names none, as OpenAI has it.
+pub const DEFAULT_MAX_TOKENS: u32 = 16;
+
+/// A prompt as the client wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prompt {
+    Text(String),
+    Tokens(Vec<u32>),
+}
+
+/// A well-formed request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompletionRequest {
+    pub(crate) prompt: Prompt,
+    pub(crate) max_tokens: u32,
+    pub(crate) stream: bool,
+    pub(crate) include_usage: bool,
+    pub(crate) ignore_eos: bool,
+}
+
+impl CompletionRequest {
+    /// Reads a body that asks for the model `served`, or names none.
+    ///
+    /// # Errors
+    /// The refusal that names the first field that is not taken. Unknown fields are taken.
+    pub(crate) fn parse(body: &[u8], served: &str) -> Result<Self, ApiError> {
+        let fields: Map<String, Value> =
+            serde_json::from_slice(body).map_err(|error| ApiError::BadJson { reason: error.to_string() })?;
+        check_model(&fields, served)?;
+        unsupported::check(&fields)?;
+        let stream = flag(&fields, "stream")?;
+        Ok(Self {
+            prompt: prompt(&fields)?,
+            max_tokens: max_tokens(&fields)?,
+            stream,
+            include_usage: include_usage(&fields, stream)?,
+            ignore_eos: flag(&fields, "ignore_eos")?,
+        })
+    }
+}
+
+/// The value of a field that is there and not null.
+pub(super) fn given<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    fields.get(name).filter(|value| !value.is_null())
+}
+
+fn field<T: DeserializeOwned>(fields: &Map<String, Value>, name: &'static str, expected: &str) -> Result<Option<T>, ApiError> {
+    let Some(value) = given(fields, name) else { return Ok(None) };
+    let parsed = serde_json::from_value(value.clone());
+    parsed.map(Some).map_err(|_| ApiError::invalid(name, format!("{name} must be {expected}")))
+}
+
+fn flag(fields: &Map<String, Value>, name: &'static str) -> Result<bool, ApiError> {
+    Ok(field(fields, name, "true or false")?.unwrap_or(false))
+}
+
+fn check_model(fields: &Map<String, Value>, served: &str) -> Result<(), ApiError> {
+    let asked: Option<String> = field(fields, "model", "a string")?;
+    match asked.filter(|asked| asked != served) {
+        Some(asked) => Err(ApiError::UnknownModel { asked, served: served.into() }),
+        None => Ok(()),
+    }
+}
+
+fn max_tokens(fields: &Map<String, Value>) -> Result<u32, ApiError> {
+    let expected = "a whole number, 1 or more";
+    match field(fields, "max_tokens", expected)?.unwrap_or(DEFAULT_MAX_TOKENS) {
+        0 => Err(ApiError::invalid("max_tokens", format!("max_tokens must be {expected}"))),
+        count => Ok(count),
+    }
+}
+
+fn include_usage(fields: &Map<String, Value>, stream: bool) -> Result<bool, ApiError> {
+    let options: Option<Map<String, Value>> = field(fields, "stream_options", "an object")?;
+    let Some(options) = options else { return Ok(false) };
+    if !stream {
+        return Err(ApiError::invalid("stream_options", "stream_options is only taken together with stream: true"));
+    }
+    if given(&options, "continuous_usage_stats").is_some_and(|value| value != false) {
+        return Err(unsupported::refusal("stream_options.continuous_usage_stats"));
+    }
+    flag(&options, "include_usage")
+}
+
+fn prompt(fields: &Map<String, Value>) -> Result<Prompt, ApiError> {
+    let wrong = || ApiError::invalid("prompt", "prompt must be one string or one array of token ids");
+    let prompt = match given(fields, "prompt") {
+        Some(Value::Array(prompts)) => match prompts.as_slice() {
+            [only @ (Value::String(_) | Value::Array(_))] => only,
+            [Value::String(_) | Value::Array(_), ..] => return Err(ApiError::invalid("prompt", "send one prompt per request")),
+            _ => return tokens(prompts).ok_or_else(wrong),
+        },
+        Some(other) => other,
+        None => return Err(ApiError::invalid("prompt", "prompt is missing")),
+    };
+    match prompt {
+        Value::String(text) => Ok(Prompt::Text(text.clone())),
+        Value::Array(ids) => tokens(ids).ok_or_else(wrong),
+        Value::Bool(_) | Value::Null | Value::Number(_) | Value::Object(_) => Err(wrong()),
+    }
+}
+
+fn tokens(ids: &[Value]) -> Option<Prompt> {
+    let ids = ids.iter().map(|id| id.as_u64().and_then(|id| u32::try_from(id).ok()));
+    ids.collect::<Option<Vec<u32>>>().map(Prompt::Tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parse(body: &Value) -> Result<CompletionRequest, ApiError> {
+        CompletionRequest::parse(body.to_string().as_bytes(), "kjv-1m")
+    }
+
+    fn param(body: &Value) -> String {
+        let error = parse(body).unwrap_err();
+        error.body()["error"]["param"].as_str().unwrap_or_default().to_owned()
+    }
+
+    #[test]
+    fn request_defaults_are_openais() {
+        let request = parse(&json!({"prompt": "a"})).unwrap();
+        let expected = CompletionRequest {
+            prompt: Prompt::Text("a".into()),
+            max_tokens: 16,
+            stream: false,
+            include_usage: false,
+            ignore_eos: false,
+        };
+        assert_eq!(request, expected);
+        let null = json!({"model": null, "prompt": "a", "max_tokens": null, "stream": null, "stop": null});
+        assert_eq!(parse(&null).unwrap(), expected);
+    }
+
+    #[test]
+    fn request_prompts_come_as_text_or_tokens() {
+        for text in [json!("a"), json!(["a"])] {
+            assert_eq!(parse(&json!({"prompt": text})).unwrap().prompt, Prompt::Text("a".into()));
+        }
+        for ids in [json!([1, 2]), json!([[1, 2]])] {
+            assert_eq!(parse(&json!({"prompt": ids})).unwrap().prompt, Prompt::Tokens(vec![1, 2]));
+        }
+        assert_eq!(parse(&json!({"prompt": []})).unwrap().prompt, Prompt::Tokens(vec![]));
+    }
+
+    #[test]
+    fn request_wrong_fields_are_named() {
+        for prompt in [json!(["a", "b"]), json!([1, "b"]), json!([-1]), json!([1.5]), json!({}), json!(4), json!([[1], [2]])] {
+            assert_eq!(param(&json!({"prompt": prompt})), "prompt", "{prompt}");
+        }
+        assert_eq!(param(&json!({})), "prompt");
+        for count in [json!(0), json!(-1), json!("4"), json!(1.5)] {
+            assert_eq!(param(&json!({"prompt": "a", "max_tokens": count})), "max_tokens");
+        }
+        assert_eq!(param(&json!({"prompt": "a", "stream": 1})), "stream");
+        assert_eq!(param(&json!({"prompt": "a", "model": "gpt"})), "model");
+        assert_eq!(param(&json!({"prompt": "a", "stream_options": {}})), "stream_options");
+    }
+
+    #[test]
+    fn request_usage_is_asked_for_in_stream_options() {
+        let body = json!({"prompt": "a", "stream": true, "stream_options": {"include_usage": true}, "who": "knows"});
+        assert!(parse(&body).unwrap().include_usage);
+        let continuous = json!({"prompt": "a", "stream": true, "stream_options": {"continuous_usage_stats": true}});
+        assert_eq!(param(&continuous), "stream_options.continuous_usage_stats");
+    }
+}

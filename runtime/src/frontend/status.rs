@@ -1,0 +1,37 @@
+//! What `/health` says, as data.
+
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use super::desk::Standing;
+use super::groups::GroupHealth;
+
+/// The body of `/health`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Health {
+    /// `ok`, `starting`, `lost` or `stopping`.
+    pub status: &'static str,
+    /// Both groups and their ranks.
+    pub groups: Vec<GroupHealth>,
+    /// Why the status is not `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Health {
+    /// The body for this standing.
+    pub fn new(standing: &Standing, groups: Vec<GroupHealth>) -> Self {
+        let (status, reason) = match standing {
+            Standing::Starting => ("starting", Some("not every rank is ready yet".into())),
+            Standing::Ready(_) => ("ok", None),
+            Standing::Lost(reason) => ("lost", Some(reason.clone())),
+            Standing::Stopping => ("stopping", Some("the server is stopping".into())),
+        };
+        Self { status, groups, reason }
+    }
+
+    /// 200 when requests are taken, 503 otherwise.
+    pub fn code(&self) -> StatusCode {
+        if self.reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+    }
+}

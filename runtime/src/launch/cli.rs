@@ -1,0 +1,117 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, value_parser};
+
+use super::error::LaunchError;
+use super::rank_arguments::{Mode, RankArguments};
+use crate::frontend::DEFAULT_MAX_TOKENS;
+
+/// A model-checked decode scheduler for LLM serving with separate prefill and decode groups.
+#[derive(Debug, Parser)]
+#[command(name = "lockstep", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start both groups, send four prompts over HTTP, show what came and what agreement cost, and stop
+    Demo(GroupFlags),
+    /// One rank; started by the front end, not by hand
+    #[command(hide = true)]
+    Rank(RankArguments),
+    /// Serve a model over HTTP until SIGTERM or SIGINT
+    Serve(ServeFlags),
+}
+
+/// What `serve` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeFlags {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Requests that may be outstanding; one more is answered 429
+    #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) max_queue: u32,
+    #[command(flatten)]
+    pub(crate) group: GroupFlags,
+}
+
+/// What describes the model and the two groups.
+#[derive(Clone, Debug, Args)]
+pub struct GroupFlags {
+    /// Directory of the model: config.json, tokenizer.json, model.safetensors [default: the bundled kjv-1m]
+    #[arg(long, value_name = "DIR")]
+    pub model: Option<PathBuf>,
+    /// Ranks of each group
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
+    pub tp: u32,
+    /// Requests that each group holds at once
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(1..=4096))]
+    pub slots: u32,
+    /// KV pages of each rank
+    #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..=16_777_216))]
+    pub pages: u32,
+    /// Positions of a KV page
+    #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..=4096))]
+    pub page_size: u32,
+    /// Launch no forward before the last one has retired
+    #[arg(long)]
+    pub no_overlap: bool,
+    /// Start even if this class of group was not model-checked
+    #[arg(long)]
+    pub unchecked: bool,
+}
+
+impl GroupFlags {
+    /// The mode of both groups.
+    pub fn mode(&self) -> Mode {
+        if self.no_overlap { Mode::Normal } else { Mode::Overlap }
+    }
+
+    /// Checks what the flags mean together.
+    ///
+    /// # Errors
+    /// [`LaunchError::PagesTooFew`] when not even one short request of the default length fits.
+    pub fn check(&self) -> Result<(), LaunchError> {
+        let positions = u64::from(self.pages) * u64::from(self.page_size);
+        let needed = u64::from(DEFAULT_MAX_TOKENS);
+        match positions < needed {
+            true => Err(LaunchError::PagesTooFew { pages: self.pages, page_size: self.page_size, needed }),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(["lockstep"].into_iter().chain(arguments.split_whitespace()))
+    }
+
+    #[test]
+    fn cli_refuses_groups_that_can_not_be() {
+        for wrong in ["--tp 0", "--slots 0", "--pages 0", "--page-size 0", "--max-queue 0", "--port 70000", "--what"] {
+            assert!(parse(&format!("serve {wrong}")).is_err(), "{wrong}");
+        }
+        assert!(parse("serve --tp 4 --no-overlap").is_ok());
+    }
+
+    #[test]
+    fn cli_pages_must_hold_one_request() {
+        let check = |arguments: &str| match parse(arguments).unwrap().command {
+            Command::Demo(flags) => flags.check(),
+            Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+        };
+        assert!(check("demo --pages 15 --page-size 1").is_err());
+        assert!(check("demo --pages 16 --page-size 1").is_ok());
+    }
+}

@@ -1,0 +1,142 @@
+//! One front end with its two groups, put together: port first, so that a taken one is told before anything is started.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::Parts;
+use super::cli::GroupFlags;
+use super::error::LaunchError;
+use super::model::Model;
+use super::rank_arguments::RankArguments;
+use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
+use crate::proved::Class;
+use crate::supervisor::{Departure, Limits, RankPlan, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan};
+use crate::wire::{RankName, Role};
+
+/// The epoch of groups that are formed for the first time.
+const FIRST_EPOCH: u64 = 1;
+
+/// Where the front end listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// A host name or address.
+    pub host: String,
+    /// A port; 0 takes a free one.
+    pub port: u16,
+    /// Requests that may be outstanding.
+    pub max_queue: u32,
+}
+
+/// A front end that listens, and groups that are not started yet.
+pub struct Deployment {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// The front end's desk.
+    pub desk: Arc<Desk>,
+    /// The model served.
+    pub model: Model,
+    server: HttpServer,
+    supervisor: Supervisor,
+    run_directory: RunDirectory,
+}
+
+impl Deployment {
+    /// Puts everything together and binds the port.
+    ///
+    /// # Errors
+    /// [`LaunchError`] for flags, model, tokenizer, port or run directory.
+    pub async fn open(endpoint: &Endpoint, flags: &GroupFlags, parts: &Parts) -> Result<Self, LaunchError> {
+        flags.check()?;
+        let model = Model::find(flags.model.as_deref())?;
+        let codec = (parts.codec)(&model.directory)?;
+        let listener = listen(endpoint).await?;
+        let address = listener.local_addr().map_err(LaunchError::system("asking for the port"))?;
+        let run_directory = RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
+        let control =
+            UnixListener::bind(run_directory.control_socket()).map_err(LaunchError::system("making the control socket"))?;
+
+        let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
+        let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
+        let server = HttpServer::new(listener, router(service), desk.plan().max_queue);
+        let plan = SupervisorPlan {
+            program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
+            ranks: rank_plans(flags, &model, &run_directory),
+            limits: parts.limits,
+        };
+        let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
+        Ok(Self { address, desk, model, server, supervisor, run_directory })
+    }
+
+    /// The directory that goes at the end.
+    pub fn run_directory(&self) -> &Path {
+        self.run_directory.path()
+    }
+
+    /// Starts the groups and serves until `stop` says so; afterwards nothing is left. To be awaited on the main thread.
+    ///
+    /// # Errors
+    /// [`SupervisorError`] when the ranks did not get ready, or did not go.
+    pub async fn run(self, stop: watch::Receiver<Stop>) -> Result<Departure, SupervisorError> {
+        let (end, ended) = watch::channel(false);
+        let mut web = JoinSet::new();
+        web.spawn(self.server.run(ended));
+        let departure = self.supervisor.run(stop).await;
+        end.send_replace(true);
+        while web.join_next().await.is_some() {}
+        drop(self.run_directory);
+        departure
+    }
+}
+
+/// What a group's proof is to be about.
+pub(crate) fn classes(flags: &GroupFlags) -> [Class; 2] {
+    [Role::Decode, Role::Prefill].map(|role| Class { role, mode: flags.mode(), ranks: flags.tp })
+}
+
+async fn listen(endpoint: &Endpoint) -> Result<TcpListener, LaunchError> {
+    let (host, port) = (endpoint.host.clone(), endpoint.port);
+    let bound = TcpListener::bind((host.as_str(), port)).await;
+    bound.map_err(|source| match source.kind() == io::ErrorKind::AddrInUse {
+        true => LaunchError::PortTaken { host, port },
+        false => LaunchError::Listen { host, port, source },
+    })
+}
+
+fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Limits) -> DeskPlan {
+    DeskPlan {
+        decode_ranks: flags.tp,
+        prefill_ranks: flags.tp,
+        max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
+        vocabulary: model.vocabulary,
+        silence_ticks: limits.silence_ticks(),
+    }
+}
+
+fn rank_plans(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankPlan> {
+    let names = [Role::Decode, Role::Prefill].into_iter().flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
+    names.map(|name| rank_arguments(name, flags, model, run_directory).plan()).collect()
+}
+
+fn rank_arguments(name: RankName, flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> RankArguments {
+    RankArguments {
+        role: name.role,
+        rank: name.rank,
+        size: flags.tp,
+        epoch: FIRST_EPOCH,
+        front: std::process::id(),
+        control_socket: run_directory.control_socket(),
+        run_directory: run_directory.path().into(),
+        model: model.directory.clone(),
+        mode: flags.mode(),
+        slots: flags.slots,
+        pages: flags.pages,
+        page_size: flags.page_size,
+        unchecked: flags.unchecked,
+    }
+}

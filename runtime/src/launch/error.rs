@@ -1,0 +1,87 @@
+//! Why the program could not do what it was asked to.
+
+use std::io;
+
+use thiserror::Error;
+
+use super::model::ModelError;
+use crate::demo::DemoError;
+use crate::frontend::TextError;
+use crate::supervisor::SupervisorError;
+
+/// A failed run of `serve` or `demo`.
+#[derive(Debug, Error)]
+pub enum LaunchError {
+    /// The pages hold no request.
+    #[error(
+        "{pages} pages of {page_size} positions are too few for one request, which needs {needed} positions: raise --pages or --page-size"
+    )]
+    PagesTooFew {
+        /// KV pages.
+        pages: u32,
+        /// Positions of a page.
+        page_size: u32,
+        /// Positions needed.
+        needed: u64,
+    },
+    /// There is no such model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The model's tokenizer could not be loaded.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// Somebody else listens on the port.
+    #[error("port {port} on {host} is taken: stop what listens there, or choose another with --port")]
+    PortTaken {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// The address could not be listened on.
+    #[error("{host}:{port} can not be listened on: {source}")]
+    Listen {
+        /// The host.
+        host: String,
+        /// The port.
+        port: u16,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The system refused something that every run needs.
+    #[error("{what} failed: {source}")]
+    System {
+        /// What was refused.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The ranks did not start, or did not end.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+    /// Ranks did not leave in an orderly way.
+    #[error("stopped, but not in an orderly way:\n  {}", .ranks.join("\n  "))]
+    Unclean {
+        /// Which, and how they ended.
+        ranks: Vec<String>,
+    },
+    /// The demonstration did not go as it must.
+    #[error("the demo failed: {0}")]
+    Demo(#[from] DemoError),
+}
+
+impl LaunchError {
+    /// A refusal of the system.
+    pub fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::System { what, source }
+    }
+
+    /// The process's exit code: 2 when the command line is to be changed, 1 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::PagesTooFew { .. } | Self::Model(_) | Self::Text(_) => 2,
+            Self::PortTaken { .. } | Self::Listen { .. } | Self::System { .. } => 1,
+            Self::Supervisor(_) | Self::Unclean { .. } | Self::Demo(_) => 1,
+        }
+    }
+}

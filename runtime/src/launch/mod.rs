@@ -1,0 +1,73 @@
+//! The command line and what it starts.
+//!
+//! ```text
+//!   cli ─▶ serve ─▶ deployment (port, run directory, desk, server, supervisor) ─▶ rank processes
+//!      ├─▶ demo  ─▶ deployment on a free port, a client, an end
+//!      └─▶ rank (hidden; started by the supervisor) ─▶ Parts::rank
+//! ```
+//! Reading order: `cli`, `rank_arguments` (the whole interface to a rank process besides the wire), `model`, `deployment`.
+
+mod cli;
+mod deployment;
+mod error;
+mod model;
+mod rank_arguments;
+mod serve;
+
+pub use cli::GroupFlags;
+pub(crate) use deployment::classes;
+pub use deployment::{Deployment, Endpoint};
+pub use error::LaunchError;
+pub use model::{Model, ModelError};
+pub use rank_arguments::{Mode, RankArguments};
+pub(crate) use serve::{check, on_runtime};
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+
+use crate::frontend::{TextCodec, TextError};
+use crate::proved::Class;
+use crate::supervisor::{self, Limits};
+use cli::{Cli, Command};
+
+/// What the program is put together from, besides this crate's own.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// Runs a rank until its end, in a process that is its own and tied to the front end's life.
+    pub rank: fn(RankArguments) -> ExitCode,
+    /// Loads the tokenizer of the model in a directory.
+    pub codec: fn(&Path) -> Result<Arc<dyn TextCodec>, TextError>,
+    /// Says what is proved of a class.
+    pub statement: fn(&Class) -> String,
+    /// The supervisor's deadlines.
+    pub limits: Limits,
+}
+
+/// Runs the program as its command line says: exit code 2 for a wrong command line, 1 for every other failure.
+pub fn run(parts: &Parts) -> ExitCode {
+    let ended = match Cli::parse().command {
+        Command::Demo(flags) => crate::demo::run(&flags, parts),
+        Command::Rank(arguments) => return rank(arguments, parts),
+        Command::Serve(flags) => serve::run(&flags, parts),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            supervisor::say(&format!("lockstep: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn rank(arguments: RankArguments, parts: &Parts) -> ExitCode {
+    match supervisor::die_with(arguments.front) {
+        Ok(()) => (parts.rank)(arguments),
+        Err(error) => {
+            supervisor::say(&format!("lockstep rank: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The interface to a rank process: its command line, written by the front end and read by the rank. All else is on the wire.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::supervisor::RankPlan;
+use crate::wire::{RankName, Role};
+
+/// How many forwards a group launches ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// None: a forward is launched when the last one has retired.
+    Normal,
+    /// One: a forward is queued behind the running one.
+    Overlap,
+}
+
+impl Mode {
+    /// The name on command lines and in messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Overlap => "overlap",
+        }
+    }
+}
+
+/// What a rank is told when it is started.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct RankArguments {
+    /// Group of the rank
+    #[arg(long)]
+    pub role: Role,
+    /// Index of the rank in its group
+    #[arg(long)]
+    pub rank: u32,
+    /// Ranks of the group
+    #[arg(long)]
+    pub size: u32,
+    /// Epoch that the group is to form
+    #[arg(long)]
+    pub epoch: u64,
+    /// Process id of the front end, whose child the rank must be
+    #[arg(long)]
+    pub front: u32,
+    /// Socket of the front end for this rank's messages
+    #[arg(long)]
+    pub control_socket: PathBuf,
+    /// Directory for the sockets of the ranks among each other
+    #[arg(long)]
+    pub run_directory: PathBuf,
+    /// Directory of the model
+    #[arg(long)]
+    pub model: PathBuf,
+    /// Mode of the group
+    #[arg(long)]
+    pub mode: Mode,
+    /// Requests that the group holds at once
+    #[arg(long)]
+    pub slots: u32,
+    /// KV pages of the rank
+    #[arg(long)]
+    pub pages: u32,
+    /// Positions of a KV page
+    #[arg(long)]
+    pub page_size: u32,
+    /// Whether the class need not be model-checked
+    #[arg(long)]
+    pub unchecked: bool,
+}
+
+impl RankArguments {
+    /// The rank's name.
+    pub fn name(&self) -> RankName {
+        RankName { role: self.role, rank: self.rank }
+    }
+
+    /// The plan that starts a process with these arguments.
+    pub fn plan(&self) -> RankPlan {
+        RankPlan { name: self.name(), arguments: self.command_line() }
+    }
+
+    fn command_line(&self) -> Vec<OsString> {
+        let flags: [(&str, OsString); 12] = [
+            ("--role=", self.role.name().into()),
+            ("--rank=", self.rank.to_string().into()),
+            ("--size=", self.size.to_string().into()),
+            ("--epoch=", self.epoch.to_string().into()),
+            ("--front=", self.front.to_string().into()),
+            ("--control-socket=", self.control_socket.clone().into()),
+            ("--run-directory=", self.run_directory.clone().into()),
+            ("--model=", self.model.clone().into()),
+            ("--mode=", self.mode.name().into()),
+            ("--slots=", self.slots.to_string().into()),
+            ("--pages=", self.pages.to_string().into()),
+            ("--page-size=", self.page_size.to_string().into()),
+        ];
+        let flags = flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
+        let unchecked = self.unchecked.then(|| "--unchecked".into());
+        std::iter::once("rank".into()).chain(flags).chain(unchecked).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::launch::cli::{Cli, Command};
+    use clap::Parser;
+
+    #[test]
+    fn rank_arguments_are_read_as_they_were_written() {
+        let written = RankArguments {
+            role: Role::Prefill,
+            rank: 1,
+            size: 2,
+            epoch: 3,
+            front: 4,
+            control_socket: "/run/a b/control.sock".into(),
+            run_directory: "-odd".into(),
+            model: "/models/m".into(),
+            mode: Mode::Overlap,
+            slots: 5,
+            pages: 6,
+            page_size: 7,
+            unchecked: true,
+        };
+        let line = [OsString::from("lockstep")].into_iter().chain(written.command_line());
+        let Command::Rank(read) = Cli::try_parse_from(line).unwrap().command else { panic!("no rank") };
+        assert_eq!(read, written);
+    }
+}

@@ -1,0 +1,71 @@
+//! `lockstep serve`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use super::Parts;
+use super::cli::ServeFlags;
+use super::deployment::{Deployment, Endpoint};
+use super::error::LaunchError;
+use crate::frontend::{Desk, Standing};
+use crate::supervisor::{Departure, Stop, on_signals, tell};
+
+/// Threads for connections and links; the supervisor has the main thread.
+const WORKER_THREADS: usize = 2;
+
+/// Longest wait for work that is still on its way when everything else has ended.
+const RUNTIME_DEADLINE: Duration = Duration::from_secs(1);
+
+/// Runs `work` on the main thread of a runtime that ends with it.
+pub(crate) fn on_runtime<T>(work: impl Future<Output = Result<T, LaunchError>>) -> Result<T, LaunchError> {
+    let built = Builder::new_multi_thread().worker_threads(WORKER_THREADS).enable_all().build();
+    let runtime: Runtime = built.map_err(LaunchError::system("starting the runtime"))?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_timeout(RUNTIME_DEADLINE);
+    result
+}
+
+/// Serves until a signal asks for the end.
+pub(crate) fn run(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
+    on_runtime(serve(flags, parts))
+}
+
+async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
+    let (order, stop) = watch::channel(Stop::Run);
+    let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
+    let endpoint = Endpoint { host: flags.host.clone(), port: flags.port, max_queue: flags.max_queue };
+    let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
+    let ready = ready_line(&deployment, flags.group.tp);
+    let announcement = announce(Arc::clone(&deployment.desk), ready);
+    let departure = tokio::select! {
+        departure = deployment.run(stop) => departure?,
+        never = signals => match never {},
+        never = announcement => match never {},
+    };
+    check(departure)
+}
+
+/// Takes an orderly stop, and tells one that was not.
+pub(crate) fn check(departure: Departure) -> Result<(), LaunchError> {
+    match departure.unclean.is_empty() {
+        true => Ok(()),
+        false => Err(LaunchError::Unclean { ranks: departure.unclean }),
+    }
+}
+
+fn ready_line(deployment: &Deployment, tp: u32) -> String {
+    let (address, model) = (deployment.address, &deployment.model.id);
+    format!("lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp})")
+}
+
+/// Prints a line when requests are taken.
+async fn announce(desk: Arc<Desk>, line: String) -> Infallible {
+    if desk.standing().wait_for(|standing| matches!(standing, Standing::Ready(_))).await.is_ok() {
+        tell(&line);
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,241 @@
+//! From a command line to a working rank: what is proved, the model, the communicators, the fabric, then the loop.
+
+use super::decode::{DecodeHands, sink};
+use super::device::{self, Device, Queue};
+use super::driver::{Driver, Front};
+use super::error::RankError;
+use super::hands::Hands;
+use super::inputs::{Inbox, Input, Inputs};
+use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
+use super::prefill::PrefillHands;
+use crate::engine::Llama;
+use crate::fabric::{DecodeFabric, FabricLimits, PrefillFabric, Retry};
+use crate::group::{Forming, Mesh};
+use crate::launch::{Mode, RankArguments};
+use crate::proved::{self, Class};
+use crate::supervisor::say;
+use crate::wire::{RankEnd, RankReceiver, RankToFront, Role, Room};
+use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
+use lockstep_spec::machine::RankMachine;
+use lockstep_spec::ticket::Ticket;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// How long a group may take to form: its ranks load the model first.
+const FORMING: Duration = Duration::from_secs(60);
+/// Longest silence of the front end's reader before it looks whether the rank still lives.
+const READ_PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes of the longest control payload and of the longest activation that an all-reduce carries.
+const CONTROL_BYTES: usize = 1 << 20;
+const DEVICE_BYTES: usize = 1 << 28;
+/// How a decode rank looks for its prefill peer: the conventional second between two tries, fifteen at most.
+const RETRY: Retry = Retry { interval: Duration::from_secs(1), count: 15 };
+
+/// Runs a rank until its group leaves or something ends it.
+pub fn run(arguments: RankArguments) -> ExitCode {
+    let name = arguments.name();
+    match RankEnd::connect(&arguments.control_socket, name) {
+        Err(error) => {
+            say(&format!("lockstep {name}: {error}"));
+            ExitCode::FAILURE
+        }
+        Ok(RankEnd { sender, receiver }) => {
+            let front = Front::new(sender);
+            let mut last_ticket = None;
+            let lived = live(&arguments, &front, receiver, &mut last_ticket);
+            end(&format!("{name}"), &front, lived, last_ticket)
+        }
+    }
+}
+
+fn end(name: &str, front: &Front, lived: Result<(), RankError>, last_ticket: Option<Ticket>) -> ExitCode {
+    let Err(error) = lived else { return ExitCode::SUCCESS };
+    let entered = last_ticket.map_or("no collective".to_string(), |ticket| ticket.to_string());
+    say(&format!("lockstep {name}: {error} (this rank last entered {entered})"));
+    // A front end that is gone cannot be told, and need not be.
+    let _gone = front.send(&error.last_words(last_ticket));
+    ExitCode::FAILURE
+}
+
+fn live(
+    arguments: &RankArguments,
+    front: &Front,
+    receiver: RankReceiver,
+    last_ticket: &mut Option<Ticket>,
+) -> Result<(), RankError> {
+    let class = Class { role: arguments.role, mode: arguments.mode, ranks: arguments.size };
+    if !arguments.unchecked {
+        proved::require(&class).map_err(RankError::Unproved)?;
+    }
+    let (inbox, inputs) = Inputs::new();
+    read_front(receiver, inbox.clone())?;
+    match arguments.role {
+        Role::Decode => Rank::new(arguments, front, inbox)?.decode(inputs, last_ticket),
+        Role::Prefill => Rank::new(arguments, front, inbox)?.prefill(inputs, last_ticket),
+    }
+}
+
+/// Starts the thread that reads what the front end says.
+fn read_front(mut receiver: RankReceiver, inbox: Inbox) -> Result<(), RankError> {
+    start("front end's reader", move || {
+        loop {
+            let input = match receiver.receive(READ_PATIENCE) {
+                Ok(None) => continue,
+                Ok(Some(message)) => Input::Front(message),
+                Err(error) => Input::FrontGone(error),
+            };
+            let last = matches!(input, Input::FrontGone(_));
+            if inbox.send(input).is_err() || last {
+                return;
+            }
+        }
+    })
+}
+
+fn start(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), RankError> {
+    let started = thread::Builder::new().name(name.to_string()).spawn(body);
+    started.map(drop).map_err(|error| RankError::Thread(name, error))
+}
+
+/// A rank that is being put together.
+struct Rank<'a> {
+    arguments: &'a RankArguments,
+    front: &'a Front,
+    inbox: Inbox,
+    model: Llama,
+    configuration: Arc<GroupConfiguration>,
+}
+
+impl<'a> Rank<'a> {
+    fn new(arguments: &'a RankArguments, front: &'a Front, inbox: Inbox) -> Result<Self, RankError> {
+        let model = Llama::load(&arguments.model, arguments.rank as usize, arguments.size as usize)?;
+        let stop_tokens = model.config().end_tokens.iter().map(|token| TokenId(*token)).collect();
+        let configuration = GroupConfiguration {
+            epoch: Epoch(arguments.epoch),
+            ranks: arguments.size,
+            slots: arguments.slots,
+            pages: arguments.pages,
+            page_size: arguments.page_size,
+            flights: match arguments.mode {
+                Mode::Normal => 1,
+                Mode::Overlap => 2,
+            },
+            brief_words: GroupConfiguration::least_brief_words(arguments.slots).saturating_add(4096),
+            deadline_ticks: DEADLINE_TICKS,
+            stop_tokens,
+        };
+        configuration.validate()?;
+        Ok(Self { arguments, front, inbox, model, configuration: Arc::new(configuration) })
+    }
+
+    fn decode(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+        let limits = self.fabric_limits()?;
+        let (queue, commands) = device::queue();
+        let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
+        let fabric = DecodeFabric::connect(
+            &self.fabric_path(),
+            self.arguments.epoch,
+            RETRY,
+            limits,
+            sink(inbox, sink_queue),
+        )?;
+        let hands = DecodeHands {
+            fabric,
+            device: queue.clone(),
+            front: self.front.clone(),
+            leads: self.arguments.rank == 0,
+        };
+        self.work(hands, None, (queue, commands), inputs, last_ticket)
+    }
+
+    fn prefill(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+        let inbox = self.inbox.clone();
+        let sink = move |inbound| {
+            let _gone = inbox.send(Input::Prefill(inbound));
+        };
+        let fabric = Arc::new(PrefillFabric::listen(&self.fabric_path(), self.fabric_limits()?, sink)?);
+        let (queue, commands) = device::queue();
+        let hands = PrefillHands::new(Arc::clone(&fabric), queue.clone(), self.arguments.rank == 0);
+        self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
+    }
+
+    /// Forms both communicators, starts the device, and goes round after round.
+    fn work<H: Hands>(
+        self,
+        hands: H,
+        fabric: Option<Arc<PrefillFabric>>,
+        (queue, commands): (Queue, std::sync::mpsc::Receiver<device::Command>),
+        inputs: Inputs,
+        last_ticket: &mut Option<Ticket>,
+    ) -> Result<(), RankError> {
+        let machine = RankMachine::new(Arc::clone(&self.configuration), RankIndex(self.arguments.rank))?;
+        let control = self.form("control", CONTROL_BYTES)?;
+        let mesh = self.form("device", DEVICE_BYTES)?;
+        let room = self.room();
+        let cache = self.model.cache(self.arguments.page_size as usize, self.arguments.pages as usize)?;
+        let device = Device { model: self.model, cache, mesh, fabric, inbox: self.inbox };
+        start("device thread", move || device::work(device, &commands))?;
+        self.front.send(&RankToFront::Ready(room))?;
+        let mut driver = Driver::new(machine, hands, control, queue, inputs, self.front.clone());
+        let lived = driver.run();
+        *last_ticket = driver.last_ticket();
+        lived
+    }
+
+    fn form(&self, name: &str, payload_limit: usize) -> Result<Mesh, RankError> {
+        let RankArguments { role, rank, size, epoch, run_directory, .. } = self.arguments;
+        Ok(Mesh::form(&Forming {
+            dir: run_directory.clone(),
+            name: format!("{role}.{name}"),
+            rank: *rank as usize,
+            size: *size as usize,
+            epoch: *epoch,
+            fingerprint: self.fingerprint(),
+            payload_limit,
+            deadline: FORMING.max(PEER_DEADLINE),
+        })?)
+    }
+
+    /// What all ranks of a group must have in common: the protocol and the configuration.
+    fn fingerprint(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        let words = [
+            self.configuration.fingerprint(),
+            lockstep_spec::digest::Digest::of(lockstep_spec::FINGERPRINT),
+            lockstep_spec::digest::Digest::of(env!("CARGO_PKG_VERSION")),
+        ];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    /// Rank i of the decode group and rank i of the prefill group meet here.
+    fn fabric_path(&self) -> PathBuf {
+        self.arguments.run_directory.join(format!("kv.{}.sock", self.arguments.rank))
+    }
+
+    fn fabric_limits(&self) -> Result<FabricLimits, RankError> {
+        let page = self.model.cache(self.arguments.page_size as usize, 1)?.page_bytes();
+        Ok(FabricLimits {
+            page_bytes: page,
+            pages_per_leg: self.arguments.pages as usize,
+            queued_frames: 256,
+            enqueue_deadline: PEER_DEADLINE,
+            write_deadline: PEER_DEADLINE,
+        })
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            pages: self.arguments.pages,
+            page_size: self.arguments.page_size,
+            slots: self.arguments.slots,
+            context: u32::try_from(self.model.config().context).unwrap_or(u32::MAX),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! One rank's control connection: who is there, then messages both ways until either end is done.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::frontend::{Desk, GroupFault};
+use crate::wire::{FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, WireError, encode};
+
+/// Longest wait for the hello of a new connection.
+const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Longest wait for a rank to take a line.
+const WRITE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Time left for reading once a connection takes no more writes.
+const LAST_WORDS_DEADLINE: Duration = Duration::from_millis(500);
+
+/// Bytes taken from the socket at once.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// Why a connection is over.
+#[derive(Debug, Error)]
+pub(crate) enum LinkEnd {
+    /// The rank said or did what ends its group.
+    #[error(transparent)]
+    Fault(#[from] GroupFault),
+    /// Somebody connected who is no rank of this run.
+    #[error("a stranger on the control socket was turned away: {0}")]
+    Stranger(String),
+    /// The rank was cut off: it left its messages unread until its outbox was full, or its process has ended.
+    #[error("{0} takes no more messages")]
+    Unreachable(RankName),
+    /// The connection itself failed, or was closed.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}
+
+/// What a finished connection leaves behind: whose it was, if it came so far.
+#[derive(Debug)]
+pub(crate) struct LinkReport {
+    pub(crate) rank: Option<RankName>,
+    pub(crate) end: LinkEnd,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn serve(desk: Arc<Desk>, stream: UnixStream) -> LinkReport {
+    let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+    let (reader, writer) = stream.into_split();
+    let mut inward = Inward { reader, lines: LineReader::new("a new control connection", RANK_LINE_BYTES) };
+    let (rank, outbox) = match join(&desk, &mut inward, process).await {
+        Ok(joined) => joined,
+        Err(end) => return LinkReport { rank: None, end },
+    };
+    let end = tokio::select! {
+        end = read_all(&desk, rank, inward) => end,
+        end = write_all(rank, writer, outbox) => end,
+    };
+    LinkReport { rank: Some(rank), end }
+}
+
+async fn join(
+    desk: &Desk,
+    inward: &mut Inward,
+    process: Option<u32>,
+) -> Result<(RankName, mpsc::Receiver<FrontToRank>), LinkEnd> {
+    let hello = timeout(HELLO_DEADLINE, inward.next()).await;
+    let hello = hello.map_err(|_| LinkEnd::Stranger("no hello came in time".into()))?;
+    let RankToFront::Hello { role, rank, pid } = hello.map_err(|error| LinkEnd::Stranger(error.to_string()))? else {
+        return Err(LinkEnd::Stranger("its first message was no hello".into()));
+    };
+    let name = RankName { role, rank };
+    let joined = (process == Some(pid)).then(|| desk.join(name, pid)).flatten();
+    let outbox = joined.ok_or_else(|| LinkEnd::Stranger(format!("it calls itself {name}, pid {pid}, but is not")))?;
+    inward.lines.rename(name.to_string());
+    Ok((name, outbox))
+}
+
+async fn read_all(desk: &Desk, rank: RankName, mut inward: Inward) -> LinkEnd {
+    loop {
+        match inward.next().await {
+            Ok(message) => match desk.hear(rank, message) {
+                Ok(()) => {}
+                Err(fault) => return fault.into(),
+            },
+            Err(error) => return error.into(),
+        }
+    }
+}
+
+async fn write_all(rank: RankName, mut writer: OwnedWriteHalf, mut outbox: mpsc::Receiver<FrontToRank>) -> LinkEnd {
+    let peer = rank.to_string();
+    while let Some(message) = outbox.recv().await {
+        if let Err(error) = write(&mut writer, &peer, &message).await {
+            // A rank that has just closed may have left its last words, which are still being read.
+            tokio::time::sleep(LAST_WORDS_DEADLINE).await;
+            return error.into();
+        }
+    }
+    tokio::time::sleep(LAST_WORDS_DEADLINE).await;
+    LinkEnd::Unreachable(rank)
+}
+
+async fn write(writer: &mut OwnedWriteHalf, peer: &str, message: &FrontToRank) -> Result<(), WireError> {
+    let line = encode(message, peer, FRONT_LINE_BYTES)?;
+    let written = timeout(WRITE_DEADLINE, writer.write_all(&line)).await;
+    written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(|source| broken(peer, source))
+}
+
+/// A peer that closes with messages unread resets the connection; that is a close like any other.
+fn broken(peer: &str, source: io::Error) -> WireError {
+    let peer = peer.to_owned();
+    match matches!(source.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+        true => WireError::Closed { peer },
+        false => WireError::Io { peer, source },
+    }
+}
+
+/// The receiving half of a connection.
+struct Inward {
+    reader: OwnedReadHalf,
+    lines: LineReader,
+}
+
+impl Inward {
+    /// Waits for the next message. Without a deadline: a rank that is silent for too long is the supervisor's to notice.
+    async fn next(&mut self) -> Result<RankToFront, WireError> {
+        let mut chunk = [0; CHUNK_BYTES];
+        loop {
+            if let Some(message) = self.lines.message()? {
+                return Ok(message);
+            }
+            match self.reader.read(&mut chunk).await {
+                Ok(0) => return Err(WireError::Closed { peer: self.lines.peer().into() }),
+                Ok(length) => self.lines.push(&chunk[..length]),
+                Err(source) => return Err(broken(self.lines.peer(), source)),
+            }
+        }
+    }
+}

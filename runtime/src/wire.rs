@@ -1,0 +1,237 @@
+//! The wire between the front end and each rank process: one JSON value a line over a Unix socket.
+//!
+//! The rank connects to the control socket named on its command line and says [`RankToFront::Hello`] first.
+//! ```text
+//!   front end ── Submit, Abort ─────────▶ decode leader ── LegWanted, Token, Ended ──▶ front end
+//!             ── Leg ───────────────────▶ every prefill rank
+//!             ── Shutdown ──────────────▶ every rank ────── Ready, Progress, Fatal ──▶
+//! ```
+//! Reading order: the messages here, then `lines` (bounded lines, no I/O), then `rank_end` (the rank's blocking end).
+
+mod lines;
+mod rank_end;
+
+pub use lines::{LineReader, WireError, encode};
+pub use rank_end::{RankEnd, RankReceiver, RankSender};
+
+pub use lockstep_spec::ids::Leg;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest line a rank may send, in bytes: its longest message is a [`RankToFront::Fatal`] with its evidence.
+pub const RANK_LINE_BYTES: usize = 64 * 1024;
+
+/// Longest line the front end may send, in bytes: a [`FrontToRank::Leg`] of 400,000 tokens of ten digits.
+pub const FRONT_LINE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Which of the two groups a rank belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The group that decodes, token after token.
+    Decode,
+    /// The group that computes the KV of prompts.
+    Prefill,
+}
+
+impl Role {
+    /// The name on command lines, in messages and in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Prefill => "prefill",
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+/// A rank's name: its group and its index there. Index 0 is the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RankName {
+    /// The group.
+    pub role: Role,
+    /// The index within the group.
+    pub rank: u32,
+}
+
+impl RankName {
+    /// The rank that orders its group's intake.
+    pub fn is_leader_of(self, role: Role) -> bool {
+        self.role == role && self.rank == 0
+    }
+}
+
+impl fmt::Display for RankName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} rank {}", self.role, self.rank)
+    }
+}
+
+/// What a rank can hold, told once when its model is loaded and its group is formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Room {
+    /// KV pages.
+    pub pages: u32,
+    /// Positions a page holds.
+    pub page_size: u32,
+    /// Requests that can hold a slot at once.
+    pub slots: u32,
+    /// Positions the model was made for.
+    pub context: u32,
+}
+
+/// A rank's counters since its epoch began. A rank sends them about every 200 ms, also when idle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The group's epoch.
+    pub epoch: u64,
+    /// Rounds completed.
+    pub round: u64,
+    /// Votes completed.
+    pub votes: u64,
+    /// Briefs completed.
+    pub briefs: u64,
+    /// Forwards retired.
+    pub forwards: u64,
+    /// Rounds in which a slot was used; only these count in the two times below.
+    pub rounds_with_work: u64,
+    /// Time inside votes and briefs, in microseconds.
+    pub agreement_micros_total: u64,
+    /// Time from launch to retirement of forwards, in microseconds.
+    pub forward_micros_total: u64,
+    /// Slots in use.
+    pub slots_used: u32,
+    /// Free KV pages.
+    pub pages_free: u32,
+}
+
+/// Why a request finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FinishReason {
+    /// It reached its `max_tokens`.
+    Length,
+    /// It sampled a token of the end-of-sequence set.
+    Stop,
+}
+
+impl FinishReason {
+    /// The name in the HTTP answer's `finish_reason`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// How a request ended in the decode group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// An abort reached it first.
+    Aborted,
+    /// It could not be served.
+    Failed {
+        /// The agreed reason, for the client.
+        reason: String,
+    },
+    /// It was served.
+    Finished(FinishReason),
+}
+
+/// A message of a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RankToFront {
+    /// The end of a request whose last token, if any, was sent before. Decode leader only.
+    Ended {
+        /// The request.
+        request: u64,
+        /// How it ended.
+        outcome: Outcome,
+    },
+    /// The rank's last words: it ends its epoch and its process.
+    Fatal {
+        /// What went wrong.
+        text: String,
+        /// The rank of the same group that did not come, where known.
+        missing_rank: Option<u32>,
+        /// The ticket that this rank entered last.
+        last_ticket: Option<String>,
+    },
+    /// The first message: who is speaking.
+    Hello {
+        /// The rank's group.
+        role: Role,
+        /// The rank's index.
+        rank: u32,
+        /// The rank's process id; it must be the one on the socket's other end.
+        pid: u32,
+    },
+    /// A prefill of this request is wanted, of the prompt and the first `generated` tokens. Decode leader only.
+    LegWanted {
+        /// The request.
+        request: u64,
+        /// The identity under which prefill is to deliver.
+        leg: Leg,
+        /// Generated tokens that the prefill covers; all of them were sent before.
+        generated: u32,
+    },
+    /// The rank lives; its counters.
+    Progress(Progress),
+    /// The model is loaded and the group is formed.
+    Ready(Room),
+    /// The agreed token of one index of a request. Decode leader only.
+    Token {
+        /// The request.
+        request: u64,
+        /// The token's index among the generated ones; the next one, always.
+        index: u32,
+        /// The token.
+        token: u32,
+        /// The end, where this is the last token and the verdict came with it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ended: Option<Outcome>,
+    },
+}
+
+/// A message of the front end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FrontToRank {
+    /// The client is gone, or its stream has ended otherwise. Sent once at most. Decode leader only.
+    Abort {
+        /// The request.
+        request: u64,
+    },
+    /// The tokens of a wanted leg. To every prefill rank.
+    Leg {
+        /// The identity that decode gave it.
+        leg: Leg,
+        /// The request's place in acceptance order.
+        acceptance: u64,
+        /// The prompt and the tokens generated so far.
+        tokens: Vec<u32>,
+    },
+    /// Leave in an orderly way and exit with code 0.
+    Shutdown,
+    /// A newly accepted request, in acceptance order. Decode leader only.
+    Submit {
+        /// The request; numbers grow in acceptance order.
+        request: u64,
+        /// Length of the prompt.
+        prompt_tokens: u32,
+        /// Tokens to generate at most.
+        max_tokens: u32,
+        /// Whether end-of-sequence tokens are tokens like all others.
+        ignore_eos: bool,
+    },
+}
