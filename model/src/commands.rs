@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lockstep_model::explore::Settings;
 use lockstep_model::runs::{
-    Exit, Expect, Failure, Manifest, ManifestError, Performed, Places, RecordError, Registry, Run, Tier, expect_text,
+    Exit, Failure, Manifest, ManifestError, Performed, Places, RecordError, Registry, Run, Tier, expect_text,
     files, recorded, stale, tier_text, write,
 };
 use thiserror::Error;
@@ -118,8 +118,7 @@ fn texts(
     tier: Tier,
     settings: &Settings,
 ) -> Result<Result<Vec<(PathBuf, String)>, Exit>, Trouble> {
-    let recorded_run = |run: &&Run| run.tier <= tier || run.expect != Expect::Holds;
-    let runs: Vec<&Run> = registry.runs.iter().filter(recorded_run).collect();
+    let runs: Vec<&Run> = registry.of_tier(tier).collect();
     let old = if places.manifest.exists() { Manifest::read(&places.manifest)? } else { Manifest::default() };
     let mut screen = Screen::new(registry, false, false);
     let performed = perform(&runs, settings, None, &mut screen)?;

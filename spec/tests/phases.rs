@@ -42,6 +42,7 @@ enum Stimulus {
 impl Bench {
     fn new() -> Self {
         let configuration = Arc::new(GroupConfiguration {
+            epoch: Epoch(0),
             ranks: 1,
             slots: 2,
             pages: 4,

@@ -18,6 +18,7 @@ const EOS: u32 = 9;
 
 fn configuration(flights: u32, pages: u32) -> GroupConfiguration {
     GroupConfiguration {
+        epoch: Epoch(0),
         ranks: 2,
         slots: 2,
         pages,

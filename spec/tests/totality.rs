@@ -27,6 +27,7 @@ const EOS: u32 = 2;
 
 fn configuration(flights: u32) -> Arc<GroupConfiguration> {
     Arc::new(GroupConfiguration {
+        epoch: Epoch(0),
         ranks: 1,
         slots: 2,
         pages: 4,

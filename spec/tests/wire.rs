@@ -133,6 +133,7 @@ const SLOTS: u32 = 2;
 
 fn configuration() -> GroupConfiguration {
     GroupConfiguration {
+        epoch: Epoch(0),
         ranks: 3,
         slots: SLOTS,
         pages: 4,

@@ -5,7 +5,9 @@
 
 pub mod fabric;
 mod facts;
+pub mod mutants;
 pub mod setting;
+pub mod witnesses;
 
 use crate::decode::fabric::{Grant, Handshake, Port, Writer};
 use crate::decode::setting::DecodeSetting;

@@ -23,7 +23,7 @@ impl<R: Rules> Surroundings<R> {
         }
         let id = self.next_id(machine);
         for (slot, decode) in (0..).map(SlotIndex).zip(&self.decode) {
-            if decode.free() && !decode.previous.is_some_and(|leg| holds(machine, leg)) {
+            if decode.free(setting.hasty) && !decode.previous.is_some_and(|leg| holds(machine, leg)) {
                 let leg = decode.next_leg(slot);
                 let arrivals = setting.lengths.iter().map(|tokens| PrefillLeg { id, leg, tokens: *tokens });
                 facts.extend(arrivals.map(Fact::Submitted));
@@ -48,7 +48,7 @@ impl<R: Rules> Surroundings<R> {
                 push(order.leg, WriteFact::Listed);
             }
             let revocable = setting.revocations && setting.fallible(order.leg);
-            if revocable && matches!(said, Said::Nothing | Said::Listed) {
+            if revocable && (said == Said::Listed || (setting.hasty && said == Said::Nothing)) {
                 push(order.leg, WriteFact::Revoked);
             }
         }

@@ -94,10 +94,15 @@ impl DecodeSlot {
         Leg { epoch: Epoch(0), slot, generation: Generation(generation), attempt: Attempt(0) }
     }
 
-    /// Whether the decode group may ask for another leg: it is done with the latest, of which the prefill leader has heard.
+    /// Whether the decode group may ask for another leg: it is done with the latest, and every rank was told; in a `hasty` group it is
+    /// enough that the leader has heard of it.
     #[must_use]
-    pub fn free(&self) -> bool {
-        self.current.as_ref().is_none_or(|order| order.ended && order.said[0] != Said::Nothing)
+    pub fn free(&self, hasty: bool) -> bool {
+        let told = |said: &Said| matches!(said, Said::Whole | Said::Over);
+        self.current.as_ref().is_none_or(|order| {
+            let heard = hasty && order.said[0] != Said::Nothing;
+            order.ended && (heard || order.said.iter().all(told))
+        })
     }
 
     /// Asks for another leg.

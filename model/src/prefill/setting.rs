@@ -2,7 +2,7 @@
 
 use crate::world::Interleaving;
 use lockstep_spec::configuration::GroupConfiguration;
-use lockstep_spec::ids::Leg;
+use lockstep_spec::ids::{Epoch, Leg};
 use std::sync::Arc;
 
 /// Bounds and choices of a prefill run.
@@ -20,6 +20,9 @@ pub struct PrefillSetting {
     pub write_failures: bool,
     /// Decode slots, counted from the first, whose legs may fail or be given up. Fewer than all keeps larger runs small; slots are alike.
     pub fallible_slots: u32,
+    /// Whether the decode group may give a leg up on a rank before it is listed there, and ask for the next one before every rank was
+    /// told.
+    pub hasty: bool,
     /// Whether a page list may still arrive after the prefill group forgot its leg.
     pub late_facts: bool,
     /// Which interleavings are explored.
@@ -31,6 +34,7 @@ impl PrefillSetting {
     #[must_use]
     pub fn new(ranks: u32, slots: u32, overlap: bool) -> Self {
         let configuration = GroupConfiguration {
+            epoch: Epoch(0),
             ranks,
             slots,
             pages: 2 * slots - 1,
@@ -47,6 +51,7 @@ impl PrefillSetting {
             revocations: false,
             write_failures: false,
             fallible_slots: slots,
+            hasty: false,
             late_facts: false,
             interleaving: Interleaving::FixedOrder,
         }

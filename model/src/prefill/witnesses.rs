@@ -15,14 +15,7 @@ use lockstep_spec::table::State;
 pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings<R>>> {
     let mut witnesses: Vec<Witness<Surroundings<R>>> =
         vec![("a forward runs", forward_runs), ("full table", full_table)];
-    let two_slots = setting.configuration.slots > 1;
-    if two_slots {
-        witnesses.push(("two legs in one plan", two_in_one_plan));
-        witnesses.push(("a leg waits for pages while another runs", lacks_pages));
-    }
-    if setting.decode_slots > 1 && two_slots {
-        witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
-    }
+    witnesses.extend(with_two_legs(setting));
     if setting.revocations {
         witnesses.push(("a leg is revoked while waiting", revoked_waiting));
         witnesses.push(("a leg is revoked while its KV is written", revoked_inflight));
@@ -30,13 +23,28 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     if setting.write_failures {
         witnesses.push(("a write failed", write_failed));
     }
-    witnesses.extend(overlapped(setting));
     witnesses
 }
 
-fn overlapped<R: Rules>(setting: &PrefillSetting) -> Option<Witness<Surroundings<R>>> {
-    let possible = setting.configuration.flights > 1 && setting.configuration.slots > 1;
-    possible.then_some(("two forwards in flight", two_flights))
+fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings<R>>> {
+    let mut witnesses: Vec<Witness<Surroundings<R>>> = Vec::new();
+    if setting.configuration.slots < 2 || setting.decode_slots < 2 {
+        return witnesses;
+    }
+    witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
+    let configuration = &setting.configuration;
+    let two_pages = |tokens: &u32| 2 * configuration.pages_for(*tokens);
+    let fit = |tokens: Option<&u32>| tokens.map(two_pages).is_some_and(|pages| pages <= configuration.pages as usize);
+    if fit(setting.lengths.iter().min()) {
+        witnesses.push(("two legs in one plan", two_in_one_plan));
+    }
+    if fit(setting.lengths.iter().min()) && setting.configuration.flights > 1 {
+        witnesses.push(("two forwards in flight", two_flights));
+    }
+    if !fit(setting.lengths.iter().max()) {
+        witnesses.push(("a leg waits for pages while another runs", lacks_pages));
+    }
+    witnesses
 }
 
 type Model<R> = WorldModel<Surroundings<R>>;

@@ -1,65 +1,61 @@
-//! The list of runs.
+//! The list of runs, and what is said around them.
+
+mod agreed;
+mod conventional;
+mod decode;
+mod prefill;
 
 use super::listing::Registry;
-use super::run::{Mode, PropertyDoc, Ranks, Role, Run, Tier};
-use super::runner::{Progress, Safety};
-use crate::toys::{Barrier, Crossing, Rule};
-
-const AGREED: Barrier = Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: true };
+use super::run::{Mode, PropertyDoc, Ranks};
+use lockstep_spec::invariant::{self, Property};
 
 /// Every run of the checker.
 #[must_use]
 pub fn registry() -> Registry {
+    let mut runs = decode::proofs();
+    runs.extend(prefill::proofs());
+    runs.extend(agreed::proofs());
+    runs.extend(conventional::hazards());
+    runs.extend(decode::mutants());
+    runs.extend(prefill::mutants());
+    runs.extend(agreed::mutants());
     Registry {
-        runs: runs(),
-        properties: PROPERTIES.to_vec(),
-        not_covered: vec!["Crashes: no rank of a toy dies."],
-        spec_fingerprint: "toys".to_owned(),
+        runs,
+        properties: invariant::ALL.iter().map(document).collect(),
+        not_covered: NOT_COVERED.to_vec(),
+        spec_fingerprint: lockstep_spec::FINGERPRINT.to_owned(),
     }
 }
 
-fn runs() -> Vec<Run> {
-    vec![
-        Run::holds("barrier-agreed-2", Progress(AGREED)).params("2 ranks, endless requests").proves(
-            Role::Decode,
-            Mode::Normal,
-            Ranks::Two,
-        ),
-        Run::holds("barrier-agreed-3", Progress(Barrier { ranks: 3, ..AGREED }))
-            .params("3 ranks, endless requests")
-            .proves(Role::Decode, Mode::Normal, Ranks::More),
-        Run::holds("barrier-agreed-6", Progress(Barrier { ranks: 6, ..AGREED }))
-            .params("6 ranks, endless requests")
-            .tier(Tier::Pr)
-            .proves(Role::Decode, Mode::Normal, Ranks::More),
-        Run::holds("crossing-same-order", Safety(Crossing { orders: [[0, 1], [0, 1]] }))
-            .params("2 ranks, 2 communicators"),
-        Run::hazard("barrier-local-2", "matched", Progress(Barrier { rule: Rule::Local, ..AGREED }))
-            .params("2 ranks; a rank that is ready skips the poll"),
-        Run::mutant("barrier-unfair", "ends", Progress(Barrier { arrivals_fair: false, ..AGREED }))
-            .params("2 ranks; a request may never become ready"),
-        Run::mutant("crossing-other-order", "no-stuck", Safety(Crossing { orders: [[0, 1], [1, 0]] }))
-            .params("2 ranks, 2 communicators in different orders"),
-    ]
+fn document(property: &Property) -> PropertyDoc {
+    let Property { id, sentence, source, not_covered } = *property;
+    PropertyDoc { id, sentence, source, not_covered }
 }
 
-const PROPERTIES: [PropertyDoc; 3] = [
-    PropertyDoc {
-        id: "matched",
-        sentence: "all ranks that have entered a collective have entered the same",
-        source: "the early return",
-        not_covered: "",
-    },
-    PropertyDoc {
-        id: "no-stuck",
-        sentence: "no reachable state in which a rank waits for what can never complete",
-        source: "circular waits",
-        not_covered: "",
-    },
-    PropertyDoc {
-        id: "ends",
-        sentence: "under fair progress every request that is ready somewhere goes forward",
-        source: "the poll",
-        not_covered: "Aborts: a request of a toy always goes forward.",
-    },
+/// Both modes, with the part of a run's name that tells them apart.
+const MODES: [(Mode, bool); 2] = [(Mode::Normal, false), (Mode::Overlap, true)];
+
+fn ranks(ranks: u32) -> Ranks {
+    match ranks {
+        1 => Ranks::One,
+        2 => Ranks::Two,
+        _ => Ranks::More,
+    }
+}
+
+/// Joins the parts of a name; runs live as long as the program.
+fn name(parts: &[&str]) -> &'static str {
+    Box::leak(parts.join("-").into_boxed_str())
+}
+
+const NOT_COVERED: [&str; 9] = [
+    "Crashes inside the model: a rank that dies ends the epoch in the runtime; no run lets a rank die between two steps.",
+    "Epochs: forming a group again after its end, and the journal's resubmission.",
+    "Pause, host copies of retracted KV, stop strings, chunked prefill, prefix caches.",
+    "The two groups together: each is explored against everything that the other may do, not against the other itself.",
+    "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
+    "Transports, the driver and the front end: they are tested, not explored.",
+    "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
+    "Four and more ranks are argued, not exhausted: ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
+    "Graphics processors: no run of this project has used one.",
 ];

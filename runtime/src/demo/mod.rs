@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::frontend::{Desk, Standing};
 use crate::launch::{self, Deployment, Endpoint, GroupFlags, LaunchError, Parts, on_runtime};
+use crate::wire::{Progress, RankName};
 use crate::supervisor::{Departure, Stop, on_signals, tell};
 use listen::{Heard, Listener};
 
@@ -58,7 +59,7 @@ pub enum DemoError {
     Task(#[from] tokio::task::JoinError),
     /// A rank did not work, or tell what it did.
     #[error("{0} told no forward and no vote")]
-    NoProgress(crate::wire::RankName),
+    NoProgress(RankName),
     /// Processes are left.
     #[error("rank processes are left running: {0:?}")]
     LeftRunning(Vec<u32>),
@@ -143,11 +144,15 @@ async fn stream_all(address: SocketAddr) -> Result<Vec<Heard>, DemoError> {
     Ok(heard)
 }
 
-/// Waits until every rank tells that no slot and no page is taken: the client that left holds nothing either.
+/// Waits until every rank tells, after the last client is served, that no slot and no page is taken: the client that left holds nothing either.
 async fn wait_until_drained(desk: &Desk) -> Result<(), DemoError> {
     let deadline = Instant::now() + DRAIN_DEADLINE;
+    let before = desk.progress();
     while Instant::now() < deadline {
-        if desk.is_drained() {
+        let told_since = |(rank, progress): (&RankName, &Progress)| {
+            before.get(rank).is_none_or(|earlier| progress.round > earlier.round)
+        };
+        if desk.is_drained() && desk.progress().iter().all(told_since) {
             return Ok(());
         }
         sleep(Duration::from_millis(20)).await;

@@ -37,6 +37,10 @@ pub struct RankHealth {
     pub epoch: u64,
     /// The round it told last.
     pub round: u64,
+    /// Slots in use, as it told last.
+    pub slots_used: u32,
+    /// Free KV pages, as it told last.
+    pub pages_free: u32,
     /// Milliseconds since it was heard last; absent before its hello.
     pub age_ms: Option<u64>,
     /// How far it is.
@@ -96,7 +100,8 @@ impl Rank {
         let progress = self.progress.unwrap_or_default();
         let age = self.heard.map(|heard| now.saturating_duration_since(heard).as_millis());
         let age_ms = age.map(|age| u64::try_from(age).unwrap_or(u64::MAX));
-        RankHealth { rank, pid: self.pid, epoch: progress.epoch, round: progress.round, age_ms, state: self.state }
+        let Progress { epoch, round, slots_used, pages_free, .. } = progress;
+        RankHealth { rank, pid: self.pid, epoch, round, slots_used, pages_free, age_ms, state: self.state }
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! Ranks compare tags before they look at a payload; a difference is a typed error on every rank.
 
+use lockstep_spec::ids::{Epoch, Round};
+use lockstep_spec::ticket::Site;
 use std::fmt;
 
-/// The identity of one entry into a collective. Site and kind are opaque here: the caller numbers
-/// them, and names them with [`Tag::named`].
+/// The identity of one entry into a collective: a ticket of spec as it travels. Site and kind are numbers here, compared and not
+/// interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tag {
     /// Epoch of the group.
@@ -23,19 +25,6 @@ pub struct Tag {
 impl Tag {
     /// Bytes of a tag on the wire.
     pub(super) const BYTES: usize = 26;
-
-    /// A view that prints the site and the kind by the caller's names.
-    pub fn named(
-        self,
-        site: fn(u8) -> &'static str,
-        kind: fn(u8) -> &'static str,
-    ) -> impl fmt::Display {
-        Named {
-            tag: self,
-            site: site(self.site),
-            kind: kind(self.kind),
-        }
-    }
 
     pub(super) fn encode(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -63,40 +52,13 @@ impl Tag {
 }
 
 impl fmt::Display for Tag {
+    /// As spec prints a ticket; a site that spec does not have prints its number.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            epoch,
-            round,
-            site,
-            kind,
-            shape,
-        } = self;
-        write!(
-            out,
-            "epoch {epoch} round {round} site {site} kind {kind} shape {shape:#x}"
-        )
-    }
-}
-
-struct Named {
-    tag: Tag,
-    site: &'static str,
-    kind: &'static str,
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tag {
-            epoch,
-            round,
-            shape,
-            ..
-        } = self.tag;
-        let Self { site, kind, .. } = self;
-        write!(
-            out,
-            "epoch {epoch} round {round} {site} ({kind}, shape {shape:#x})"
-        )
+        let Self { epoch, round, site, shape, .. } = *self;
+        match [Site::Vote, Site::Brief, Site::Forward].into_iter().find(|known| known.code() == site) {
+            Some(known) => write!(out, "{known:?}[{shape}] {} {}", Epoch(epoch), Round(round)),
+            None => write!(out, "site {site}[{shape}] {} {}", Epoch(epoch), Round(round)),
+        }
     }
 }
 
@@ -118,11 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn tag_prints_the_callers_names() {
-        let text = TAG.named(|_| "Vote", |_| "min").to_string();
-        assert_eq!(
-            text,
-            "epoch 1 round 18446744073709551615 Vote (min, shape 0x10000000000)"
-        );
+    fn tag_prints_as_a_ticket_does() {
+        let vote = Tag { site: Site::Vote.code(), round: 7, shape: 46, ..TAG };
+        assert_eq!(vote.to_string(), "Vote[46] e1 round7");
+        assert_eq!(Tag { site: 9, round: 7, shape: 1, ..TAG }.to_string(), "site 9[1] e1 round7");
     }
 }

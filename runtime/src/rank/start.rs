@@ -32,8 +32,9 @@ const READ_PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes of the longest control payload and of the longest activation that an all-reduce carries.
 const CONTROL_BYTES: usize = 1 << 20;
 const DEVICE_BYTES: usize = 1 << 28;
-/// How a decode rank looks for its prefill peer: the conventional second between two tries, fifteen at most.
-const RETRY: Retry = Retry { interval: Duration::from_secs(1), count: 15 };
+/// How a decode rank looks for its prefill peer: for fifteen seconds, as is the convention, but not a whole second apart, which the first
+/// requests after a start would feel.
+const RETRY: Retry = Retry { interval: Duration::from_millis(100), count: 150 };
 
 /// Runs a rank until its group leaves or something ends it.
 pub fn run(arguments: RankArguments) -> ExitCode {

@@ -34,7 +34,7 @@ fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
     peer.accept_leg(leg(1));
     assert_eq!(next(&heard), Heard::HandshakeReady(leg(0)));
     assert_eq!(next(&heard), Heard::HandshakeReady(leg(1)));
-    decode.publish(leg(0), 99, &[1]).unwrap();
+    decode.publish(leg(0), &[1]).unwrap();
     assert_eq!(
         peer.receive::<ToPrefill>(),
         ToPrefill::Hello { leg: leg(2) }
@@ -72,7 +72,7 @@ fn handshake_fails_when_its_retries_are_used_up() {
     ));
     assert!(started.elapsed() >= retry.interval * 3);
     assert!(matches!(
-        decode.publish(LEG, 99, &[1]),
+        decode.publish(LEG, &[1]),
         Err(FabricError::NotReady { .. })
     ));
 }
@@ -147,7 +147,7 @@ fn prefill_closes_on_garbage_behind_the_opening() {
         matches!(
             gone,
             PrefillInbound::PeerGone {
-                epoch: Epoch(3),
+                epoch: 3,
                 why: FabricError::Oversize { .. }
             }
         ),
@@ -200,7 +200,7 @@ fn prefill_lets_a_newer_epoch_replace_the_older() {
         .expect("the old one's end is reported before the new one starts");
     assert!(matches!(
         reported,
-        PrefillInbound::PeerGone { epoch: Epoch(3), .. }
+        PrefillInbound::PeerGone { epoch: 3, .. }
     ));
     assert!(old.is_closed());
     new.send(
@@ -243,7 +243,7 @@ fn prefill_gives_up_a_peer_that_does_not_read() {
     };
     assert_eq!(refused, FabricError::QueueFull);
     let why = FabricError::Stuck;
-    assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: Epoch(3), why });
+    assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: 3, why });
     assert!(started.elapsed() < limits.write_deadline * 5);
     assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
 }
@@ -272,7 +272,7 @@ fn decode_survives_a_sink_that_panics() {
     decode.hello(LEG).unwrap();
     assert!(matches!(
         next(&lists),
-        PrefillInbound::PeerGone { epoch: Epoch(3), .. }
+        PrefillInbound::PeerGone { epoch: 3, .. }
     ));
     drop(decode);
 }

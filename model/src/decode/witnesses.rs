@@ -1,0 +1,129 @@
+//! Situations that an exploration of the decode group must reach, or it proved nothing about them.
+//!
+//! Which are reached depends on the setting: what two requests do together needs pages for both, and retraction fewer than both grow to.
+
+use crate::decode::Surroundings;
+use crate::decode::setting::DecodeSetting;
+use crate::model::{Witness, WorldModel};
+use crate::world::World;
+use lockstep_spec::decode::evidence::Grant;
+use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::ids::SlotIndex;
+use lockstep_spec::table::{Slot, State};
+
+/// The witnesses that make sense under a setting.
+#[must_use]
+pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<R>>> {
+    let overlap = setting.configuration.flights > 1;
+    let stops = setting.kinds.iter().any(|kind| kind.stop_at.is_some());
+    let together = runs_together(setting);
+    let retracts = together && outgrows(setting);
+    let possible: [(bool, Witness<Surroundings<R>>); 10] = [
+        (true, ("a forward runs", forward_runs)),
+        (true, ("full table", full_table)),
+        (together, ("two requests in one plan", two_in_one_plan)),
+        (together, ("allocation while a forward is in flight", allocation_in_flight)),
+        (setting.aborts, ("abort during transfer", abort_during_transfer)),
+        (setting.aborts || (overlap && stops), ("a surplus launch", surplus_launch)),
+        (overlap, ("two forwards in flight", two_flights)),
+        (setting.configuration.ranks > 1, ("a rank retires ahead of the group", retired_ahead)),
+        (retracts, ("retraction with a forward in flight", retraction)),
+        (retracts, ("resume", resume)),
+    ];
+    possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
+}
+
+/// Whether two requests can hold pages at once: each starts with the page of its first launch.
+fn runs_together(setting: &DecodeSetting) -> bool {
+    let configuration = &setting.configuration;
+    let starts = setting.kinds.iter().map(|kind| configuration.pages_for(kind.prompt + 1));
+    setting.slots() > 1 && starts.min().is_some_and(|pages| 2 * pages <= configuration.pages as usize)
+}
+
+/// Whether two requests can come to need more pages than there are.
+fn outgrows(setting: &DecodeSetting) -> bool {
+    let configuration = &setting.configuration;
+    let ends = setting.kinds.iter().map(|kind| configuration.pages_for(kind.prompt + kind.most - 1));
+    ends.max().is_some_and(|pages| 2 * pages > configuration.pages as usize)
+}
+
+type Model<R> = WorldModel<Surroundings<R>>;
+type Group<R> = World<Surroundings<R>>;
+
+fn state<R: Rules>(world: &Group<R>) -> &State<Tenant> {
+    world.ranks[0].state().value()
+}
+
+/// Slots whose occupant is in a phase.
+fn slots<R: Rules>(
+    world: &Group<R>,
+    phase: fn(Phase) -> bool,
+) -> impl Iterator<Item = (SlotIndex, &Slot<Tenant>)> {
+    let inside = move |slot: &Slot<Tenant>| slot.occupant.as_ref().is_some_and(|tenant| phase(tenant.phase));
+    state(world).enumerate().filter(move |(_, slot)| inside(slot))
+}
+
+fn draining(phase: Phase) -> bool {
+    matches!(phase, Phase::Draining(_))
+}
+
+fn transferring(phase: Phase) -> bool {
+    phase == Phase::Transferring
+}
+
+fn forward_runs<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    (0..world.ranks.len()).all(|rank| world.device.completes(rank))
+}
+
+fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).flights.queue.iter().any(|flight| flight.rows.len() > 1)
+}
+
+/// It ended while the peer might write, on every rank, and KV is not whole anywhere.
+fn abort_during_transfer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let unwhole = |slot: SlotIndex| world.environment.ports.iter().all(|ports| ports[slot.index()].whole.is_none());
+    let revoking = |slot: SlotIndex| {
+        let seen = world.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
+        seen.into_iter().all(|seen| seen.grant == Grant::Revoking)
+    };
+    slots(world, draining).any(|(slot, _)| unwhole(slot) && revoking(slot))
+}
+
+fn retraction<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let retracting = |phase| phase == Phase::Retracting;
+    slots(world, retracting).any(|(slot, _)| state(world).flights.naming(slot) > 0)
+}
+
+/// It has tokens from before.
+fn resume<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let resumed = |slot: &Slot<Tenant>| slot.occupant.as_ref().is_some_and(|tenant| tenant.generated > 0);
+    slots(world, transferring).any(|(_, slot)| resumed(slot))
+}
+
+fn surplus_launch<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    slots(world, draining).any(|(slot, _)| state(world).flights.naming(slot) > 0)
+}
+
+/// The pages were taken while a forward was in flight: their publish is still queued.
+fn allocation_in_flight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let queued = |slot: SlotIndex| {
+        let mut seen = world.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
+        seen.any(|seen| seen.grant == Grant::Queued)
+    };
+    let flying = !state(world).flights.queue.is_empty();
+    flying && slots(world, transferring).any(|(slot, _)| queued(slot))
+}
+
+fn full_table<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).free_slots() == 0
+}
+
+fn retired_ahead<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let ahead = || world.ranks.iter().map(|rank| rank.retired_ahead());
+    ahead().max() > ahead().min()
+}
+
+fn two_flights<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).flights.queue.len() > 1
+}

@@ -1,0 +1,121 @@
+//! Runs of the decode group: N real machines in their world.
+
+use super::{MODES, name, ranks};
+use crate::agreed_level::mutants::{LaunchesUnfenced, LosesPages, RetiresBeforeRecording};
+use crate::decode::Surroundings;
+use crate::decode::mutants::{self as refuted, Refuted};
+use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
+use crate::decode::witnesses::witnesses;
+use crate::model::WorldModel;
+use crate::runs::run::{Mode, Role, Run, Tier};
+use crate::runs::runner::Progress;
+use lockstep_spec::decode::rules::{Rules, Shipped};
+use lockstep_spec::invariant::{Property, kv_before_run, no_fault, pages_sound};
+
+/// Outputs of one token behind a stop, and of none.
+const SHORT: [RequestKind; 2] =
+    [RequestKind { prompt: 1, most: 3, stop_at: Some(1) }, RequestKind { prompt: 1, most: 2, stop_at: Some(0) }];
+
+/// What a run is about, beside its size.
+type Concern = (&'static str, fn(&mut DecodeSetting));
+
+const PLAIN: Concern = ("plain", |_| {});
+const ABORTS_TRANSFERS: Concern = ("aborts-transfers", |setting| {
+    setting.aborts = true;
+    setting.breakage = Breakage::Transfer;
+});
+const ABORTS_HANDSHAKES: Concern = ("aborts-handshakes", |setting| {
+    setting.aborts = true;
+    setting.breakage = Breakage::Handshake;
+});
+const ABORTS_DEADLINES: Concern = ("aborts-deadlines", |setting| {
+    setting.aborts = true;
+    setting.breakage = Breakage::Deadline;
+});
+const DEADLINES: Concern = ("deadlines", |setting| setting.breakage = Breakage::Deadline);
+const LATE: Concern = ("aborts-late-answers", |setting| {
+    setting.aborts = true;
+    setting.late_facts = true;
+});
+const SHUTDOWN: Concern = ("shutdown", |setting| {
+    setting.aborts = true;
+    setting.shutdown = true;
+});
+
+/// (ranks, slots, pages, concern, tier)
+const PROOFS: [(u32, u32, u32, Concern, Tier); 15] = [
+    (1, 2, 4, PLAIN, Tier::Quick),
+    (1, 2, 3, ABORTS_TRANSFERS, Tier::Quick),
+    (2, 1, 3, LATE, Tier::Quick),
+    (2, 1, 3, SHUTDOWN, Tier::Quick),
+    (2, 2, 4, PLAIN, Tier::Quick),
+    (2, 2, 3, ABORTS_TRANSFERS, Tier::Quick),
+    (2, 2, 3, ABORTS_HANDSHAKES, Tier::Quick),
+    (2, 2, 3, DEADLINES, Tier::Quick),
+    (2, 2, 3, ABORTS_DEADLINES, Tier::Pr),
+    (2, 2, 4, ABORTS_TRANSFERS, Tier::Pr),
+    (3, 1, 3, ABORTS_TRANSFERS, Tier::Quick),
+    (3, 1, 3, ABORTS_HANDSHAKES, Tier::Quick),
+    (3, 1, 3, ABORTS_DEADLINES, Tier::Quick),
+    (3, 1, 3, LATE, Tier::Pr),
+    (3, 2, 4, PLAIN, Tier::Nightly),
+];
+
+pub(super) fn proofs() -> Vec<Run> {
+    let both = |proof: &(u32, u32, u32, Concern, Tier)| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
+    PROOFS.iter().flat_map(both).collect()
+}
+
+fn proved(proof: &(u32, u32, u32, Concern, Tier), mode: Mode, overlap: bool) -> Run {
+    let (size, slots, pages, (concern, change), tier) = *proof;
+    let mut setting = DecodeSetting::new(size, slots, pages, overlap);
+    change(&mut setting);
+    if setting.aborts {
+        setting.kinds = SHORT.to_vec();
+    }
+    let witnesses = witnesses::<Shipped>(&setting);
+    let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
+    let loops = if overlap { "overlap" } else { "normal" };
+    let run = Run::holds(name(&["decode", &format!("{size}x{slots}"), concern, loops]), Progress(model));
+    let params = format!("{size} ranks × {slots} slots, {pages} pages of one position, {loops}; {}", told(concern));
+    let run = run.params(params).tier(tier);
+    // A class stands on what every commit checks again.
+    if tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(size)) } else { run }
+}
+
+fn told(concern: &str) -> &'static str {
+    match concern {
+        "plain" => "endless requests of two kinds; retraction and resume",
+        "aborts-transfers" => "any request may be aborted, and any rank's transfer may break, at any time",
+        "aborts-handshakes" => "any request may be aborted, and any rank's handshake may fail, at any time",
+        "aborts-deadlines" => "any request may be aborted, and any rank's clock may pass a deadline, at any time",
+        "deadlines" => "any rank's clock may pass a deadline at any time",
+        "aborts-late-answers" => "any request may be aborted; answers to an earlier attempt may come late",
+        _ => "any request may be aborted, and any rank may ask the group to leave, at any time",
+    }
+}
+
+pub(super) fn mutants() -> Vec<Run> {
+    vec![
+        mutant("applies-stale", refuted::applies_stale()),
+        mutant("takes-late-facts", refuted::takes_late_facts()),
+        mutant("drained-by-fabric", refuted::drained_by_fabric()),
+        mutant("releases-in-flight", refuted::releases_in_flight()),
+        mutant("launches-unfenced", broken::<LaunchesUnfenced>(kv_before_run::PROPERTY)),
+        mutant("loses-pages", broken::<LosesPages>(pages_sound::PROPERTY)),
+        mutant("retires-before-recording", broken::<RetiresBeforeRecording>(no_fault::PROPERTY)),
+    ]
+}
+
+/// Two ranks, one slot, three pages, overlap and aborts: where these rules show.
+fn broken<R: Rules>(property: Property) -> Refuted<R> {
+    let setting = DecodeSetting { aborts: true, ..DecodeSetting::new(2, 1, 3, true) };
+    (WorldModel::new(setting), property)
+}
+
+fn mutant<R: Rules>(rule: &str, (model, property): Refuted<R>) -> Run {
+    let configuration = &model.setting.configuration;
+    let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
+    let params = format!("{} ranks × {} slots, {loops}", configuration.ranks, configuration.slots);
+    Run::mutant(name(&["decode", "mutant", rule]), property.id, Progress(model)).params(params)
+}

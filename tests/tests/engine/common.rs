@@ -1,0 +1,113 @@
+//! What the engine's tests share: where the model is, its reference answers, groups of threads, and a greedy loop.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use lockstep_runtime::engine::{AllReduce, Choice, CollectiveError, KvCache, Llama, Row};
+pub(crate) use lockstep_tests::golden::{Golden, goldens, model_directory};
+
+/// How long a rank of a test group waits for a peer.
+const PEER_DEADLINE: Duration = Duration::from_secs(30);
+
+/// One rank of a group of threads; counts its collectives.
+pub(crate) struct Mesh {
+    rank: usize,
+    senders: Vec<Sender<Vec<f32>>>,
+    receivers: Vec<Receiver<Vec<f32>>>,
+    pub(crate) lengths: Vec<usize>,
+}
+
+impl AllReduce for Mesh {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.senders.len()
+    }
+
+    fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
+        self.lengths.push(data.len());
+        for sender in &self.senders {
+            sender.send(data.to_vec()).map_err(CollectiveError::new)?;
+        }
+        data.fill(0.0);
+        for receiver in &self.receivers {
+            let part = receiver.recv_timeout(PEER_DEADLINE).map_err(CollectiveError::new)?;
+            data.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+        }
+        Ok(())
+    }
+}
+
+/// All ranks of a group of `size`.
+pub(crate) fn meshes(size: usize) -> Vec<Mesh> {
+    let mut channels: Vec<Vec<_>> =
+        (0..size).map(|_| (0..size).map(|_| Some(channel::<Vec<f32>>())).collect()).collect();
+    let mut sides: Vec<(Vec<_>, Vec<_>)> = (0..size).map(|_| (Vec::new(), Vec::new())).collect();
+    for from in 0..size {
+        for to in 0..size {
+            let (sender, receiver) = channels[from][to].take().unwrap();
+            sides[from].0.push(sender);
+            sides[to].1.push(receiver);
+        }
+    }
+    let mesh = |(rank, (senders, receivers))| Mesh { rank, senders, receivers, lengths: Vec::new() };
+    sides.into_iter().enumerate().map(mesh).collect()
+}
+
+/// Runs `work` on every rank of a group of `size`, each in its own thread with its part of the model.
+pub(crate) fn on_every_rank<T: Send>(size: usize, work: impl Fn(&Llama, &mut Mesh) -> T + Sync) -> Vec<T> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = meshes(size)
+            .into_iter()
+            .map(|mut mesh| {
+                scope.spawn(move || {
+                    let llama = Llama::load(&model_directory(), mesh.rank, size).unwrap();
+                    work(&llama, &mut mesh)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// One request that is decoded greedily.
+pub(crate) struct Request {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) pages: Vec<u32>,
+    pub(crate) done: usize,
+}
+
+impl Request {
+    pub(crate) fn new(prompt: &[u32], pages: Vec<u32>) -> Self {
+        Self { tokens: prompt.to_vec(), pages, done: 0 }
+    }
+
+    /// The row that computes everything not computed yet.
+    pub(crate) fn row(&self) -> Row<'_> {
+        Row { tokens: &self.tokens[self.done..], start: self.done, pages: &self.pages }
+    }
+}
+
+/// One batch over all requests; appends each one's next token and returns the choices.
+pub(crate) fn step(
+    llama: &Llama,
+    cache: &mut KvCache,
+    requests: &mut [Request],
+    group: &mut dyn AllReduce,
+) -> Vec<Choice> {
+    let rows: Vec<_> = requests.iter().map(Request::row).collect();
+    let choices = llama.forward_with_margins(cache, &rows, group).unwrap();
+    for (request, choice) in requests.iter_mut().zip(&choices) {
+        request.done = request.tokens.len();
+        request.tokens.push(choice.token);
+    }
+    choices
+}
+
+/// `count` page lists of `length` pages that share no page, interleaved and backwards.
+pub(crate) fn scattered_pages(count: u32, length: u32) -> Vec<Vec<u32>> {
+    (0..count).map(|row| (0..length).rev().map(|page| page * count + row).collect()).collect()
+}
