@@ -143,8 +143,9 @@ mod tests {
     const NEWEST_ISA: (u32, u32) = (9, 0);
 
     fn every_ptx() -> impl Iterator<Item = (Kernel, Architecture, &'static str)> {
-        let pairs =
-            Kernel::ALL.into_iter().flat_map(|kernel| Architecture::ALL.map(|architecture| (kernel, architecture)));
+        let pairs = Kernel::ALL
+            .into_iter()
+            .flat_map(|kernel| Architecture::ALL.map(|architecture| (kernel, architecture)));
         pairs.map(|(kernel, architecture)| (kernel, architecture, kernel.ptx(architecture)))
     }
 
@@ -165,7 +166,8 @@ mod tests {
     fn ptx_has_the_entry_with_the_parameters_of_the_table() {
         for (kernel, architecture, ptx) in every_ptx() {
             let head = format!(".visible .entry {kernel}(");
-            let (_, rest) = ptx.split_once(&head).unwrap_or_else(|| panic!("{kernel}.{architecture}: no entry"));
+            let (_, rest) =
+                ptx.split_once(&head).unwrap_or_else(|| panic!("{kernel}.{architecture}: no entry"));
             let (list, _) = rest.split_once(')').expect("an entry's parameter list ends");
             let types: Vec<_> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
             let expected: Vec<_> = kernel.parameters().iter().map(ptx_type).collect();
@@ -191,9 +193,11 @@ mod tests {
 
     #[test]
     fn table_has_a_row_for_every_source() {
-        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda")).expect("the folder of sources");
+        let folder =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda")).expect("the folder of sources");
         let paths = folder.map(|entry| entry.expect("a readable folder").path());
-        let mut sources: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "cu")).collect();
+        let mut sources: Vec<_> =
+            paths.filter(|path| path.extension().is_some_and(|end| end == "cu")).collect();
         sources.sort();
         let stems: Vec<_> = sources.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
         assert_eq!(stems, Kernel::ALL.map(Kernel::entry));

@@ -100,7 +100,11 @@ impl VoteMin {
     pub fn launch(self) -> Launch {
         let rows = self.ranks.min(VOTE_MIN_MAX_ROWS);
         let element_bytes = u64::BITS / u8::BITS;
-        Launch { blocks: self.width.div_ceil(WARP), threads: [WARP, rows], shared_bytes: WARP * rows * element_bytes }
+        Launch {
+            blocks: self.width.div_ceil(WARP),
+            threads: [WARP, rows],
+            shared_bytes: WARP * rows * element_bytes,
+        }
     }
 
     /// Vote vectors that are reduced.
@@ -150,9 +154,15 @@ mod tests {
     fn shapes_without_a_launch_are_refused() {
         assert_eq!(RmsNorm::new(0, 1), Err(ShapeError::Empty { dimension: "rows" }));
         assert_eq!(RmsNorm::new(1, 0), Err(ShapeError::Empty { dimension: "width" }));
-        assert_eq!(RmsNorm::new(MAX_SIZE + 1, 1), Err(ShapeError::TooLarge { dimension: "rows", size: MAX_SIZE + 1 }));
+        assert_eq!(
+            RmsNorm::new(MAX_SIZE + 1, 1),
+            Err(ShapeError::TooLarge { dimension: "rows", size: MAX_SIZE + 1 })
+        );
         assert_eq!(VoteMin::new(0, 1), Err(ShapeError::Empty { dimension: "ranks" }));
         assert_eq!(VoteMin::new(1, 0), Err(ShapeError::Empty { dimension: "width" }));
-        assert_eq!(VoteMin::new(1, u32::MAX), Err(ShapeError::TooLarge { dimension: "width", size: u32::MAX }));
+        assert_eq!(
+            VoteMin::new(1, u32::MAX),
+            Err(ShapeError::TooLarge { dimension: "width", size: u32::MAX })
+        );
     }
 }

@@ -137,7 +137,8 @@ fn table_agrees_with_the_signatures_of_the_sources() {
 fn dropped_barrier_of_vote_min_gives_a_wrong_minimum() {
     let program = mutant(Kernel::VoteMin, "__syncthreads();", "");
     let mut session = program.start();
-    let wrong = SEARCH.filter(|&order| minimum_is_right(&mut session, vote_shape(RAGGED_VOTES), order) == Ok(false));
+    let wrong =
+        SEARCH.filter(|&order| minimum_is_right(&mut session, vote_shape(RAGGED_VOTES), order) == Ok(false));
     assert!(wrong.count() > 0, "no thread order shows that the barrier is gone");
 }
 

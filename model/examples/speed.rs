@@ -45,7 +45,9 @@ impl Model for Wheels {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::always("wheels have teeth", |_, state: &Position| state.wheels.iter().all(|at| *at < TEETH))]
+        vec![Property::always("wheels have teeth", |_, state: &Position| {
+            state.wheels.iter().all(|at| *at < TEETH)
+        })]
     }
 }
 

@@ -81,7 +81,12 @@ pub(crate) fn list(registry: &Registry) -> Result<Exit, Trouble> {
 }
 
 /// Performs the runs to be recorded and writes what they find.
-pub(crate) fn record(registry: &Registry, places: &Places, tier: Tier, settings: &Settings) -> Result<Exit, Trouble> {
+pub(crate) fn record(
+    registry: &Registry,
+    places: &Places,
+    tier: Tier,
+    settings: &Settings,
+) -> Result<Exit, Trouble> {
     match texts(registry, places, tier, settings)? {
         Ok(texts) => {
             for path in write(&texts)? {
@@ -94,7 +99,12 @@ pub(crate) fn record(registry: &Registry, places: &Places, tier: Tier, settings:
 }
 
 /// Performs the runs to be recorded and compares what they find with what is recorded.
-pub(crate) fn compare(registry: &Registry, places: &Places, tier: Tier, settings: &Settings) -> Result<Exit, Trouble> {
+pub(crate) fn compare(
+    registry: &Registry,
+    places: &Places,
+    tier: Tier,
+    settings: &Settings,
+) -> Result<Exit, Trouble> {
     match texts(registry, places, tier, settings)? {
         Ok(texts) => {
             let stale = stale(&texts);

@@ -100,15 +100,21 @@ fn main() -> ExitCode {
 
 fn perform(cli: Cli) -> Result<Exit, Trouble> {
     let defaults = Places::default();
-    let places =
-        Places { manifest: cli.manifest.unwrap_or(defaults.manifest), root: cli.root.unwrap_or(defaults.root) };
+    let places = Places {
+        manifest: cli.manifest.unwrap_or(defaults.manifest),
+        root: cli.root.unwrap_or(defaults.root),
+    };
     let registry = registry();
     match cli.command {
         Command::Check { names, tier, json, trace, effort } => {
             commands::check(&registry, &places, &Check { names, tier, json, trace, settings: effort.into() })
         }
         Command::List => commands::list(&registry),
-        Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort.into()),
-        Command::Record { check: false, tier, effort } => commands::record(&registry, &places, tier, &effort.into()),
+        Command::Record { check: true, tier, effort } => {
+            commands::compare(&registry, &places, tier, &effort.into())
+        }
+        Command::Record { check: false, tier, effort } => {
+            commands::record(&registry, &places, tier, &effort.into())
+        }
     }
 }

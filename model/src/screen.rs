@@ -34,8 +34,10 @@ impl<'a> Screen<'a> {
             return Ok(());
         }
         let failed = performed.iter().filter(|performed| performed.failure.is_some()).count();
-        let most =
-            performed.iter().filter_map(|performed| performed.outcome.as_ref()).map(|outcome| outcome.counts.unique);
+        let most = performed
+            .iter()
+            .filter_map(|performed| performed.outcome.as_ref())
+            .map(|outcome| outcome.counts.unique);
         writeln!(anstream::stdout(), "{}", summary_line(performed.len(), failed, most.max().unwrap_or(0)))
     }
 
@@ -71,5 +73,7 @@ impl<'a> Screen<'a> {
 /// Columns of the terminal; `COLUMNS` wins, and without either there is a default.
 fn terminal_width() -> usize {
     let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    wanted.or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0))).unwrap_or(DEFAULT_WIDTH)
+    wanted
+        .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
+        .unwrap_or(DEFAULT_WIDTH)
 }

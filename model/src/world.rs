@@ -148,7 +148,9 @@ impl<E: Environment> World<E> {
         }
         let free = (0..self.ranks.len()).find(|rank| !self.control.waits(*rank));
         match E::interleaving(setting) {
-            Interleaving::Full => (0..self.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions)),
+            Interleaving::Full => {
+                (0..self.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions))
+            }
             Interleaving::FixedOrder => {
                 if let Some(rank) = free {
                     self.rank_actions(setting, rank, actions);
@@ -268,4 +270,3 @@ impl<E: Environment> World<E> {
         self.violation.is_none() && (left || (quiet && self.environment.rested(setting, &self.ranks)))
     }
 }
-

@@ -72,7 +72,11 @@ fn prefill(setting: &PrefillSetting) -> WorldModel<PrefillWorld<ShippedPrefill>>
 }
 
 fn decode_setting(ranks: u32, slots: u32, pages: u32) -> DecodeSetting {
-    DecodeSetting { aborts: true, breakage: Breakage::Transfer, ..DecodeSetting::new(ranks, slots, pages, true) }
+    DecodeSetting {
+        aborts: true,
+        breakage: Breakage::Transfer,
+        ..DecodeSetting::new(ranks, slots, pages, true)
+    }
 }
 
 fn prefill_setting() -> PrefillSetting {
@@ -110,7 +114,8 @@ fn fixed_order_prefill() {
 #[test]
 fn fixed_order_comparison_sees_another_rule() {
     let setting = decode_setting(2, 1, 3);
-    let (shipped, other) = (between_rounds(&decode::<Shipped>(&setting)), between_rounds(&decode::<AdmitsNobody>(&setting)));
+    let (shipped, other) =
+        (between_rounds(&decode::<Shipped>(&setting)), between_rounds(&decode::<AdmitsNobody>(&setting)));
     assert_ne!(shipped, other);
     assert!(other.is_subset(&shipped));
 }
@@ -118,7 +123,8 @@ fn fixed_order_comparison_sees_another_rule() {
 /// Agreed states of the N-rank world that the agreed level does not have.
 fn beyond_agreed_level<R: Rules>(setting: &DecodeSetting) -> Vec<State<Tenant>> {
     let agreed = reachable(&AgreedModel::<R>::new(setting.clone()));
-    let agreed: HashSet<State<Tenant>> = agreed.iter().map(|level: &AgreedLevel| canonical(&level.state)).collect();
+    let agreed: HashSet<State<Tenant>> =
+        agreed.iter().map(|level: &AgreedLevel| canonical(&level.state)).collect();
     between_rounds(&decode::<Shipped>(setting)).into_iter().filter(|state| !agreed.contains(state)).collect()
 }
 
@@ -126,7 +132,12 @@ fn beyond_agreed_level<R: Rules>(setting: &DecodeSetting) -> Vec<State<Tenant>> 
 fn agreed_level_contains_n_ranks() {
     for (ranks, slots, pages) in [(2, 1, 3), (3, 1, 3)] {
         let beyond = beyond_agreed_level::<Shipped>(&decode_setting(ranks, slots, pages));
-        assert!(beyond.is_empty(), "{ranks} × {slots}: {} missing, such as {:?}", beyond.len(), beyond.first());
+        assert!(
+            beyond.is_empty(),
+            "{ranks} × {slots}: {} missing, such as {:?}",
+            beyond.len(),
+            beyond.first()
+        );
     }
 }
 

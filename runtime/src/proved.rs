@@ -73,7 +73,9 @@ pub fn require(class: &Class) -> Result<(), String> {
             record.spec_fingerprint
         ));
     }
-    find(record, class).map(|_| ()).ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
+    find(record, class)
+        .map(|_| ())
+        .ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
 }
 
 /// What is proved of a class, and what is only argued, for a person.

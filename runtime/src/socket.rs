@@ -37,10 +37,7 @@ impl Doorway {
         }
         .map_err(|error| at(path, &error))?;
         listener.set_nonblocking(true)?;
-        Ok(Self {
-            listener,
-            path: path.to_owned(),
-        })
+        Ok(Self { listener, path: path.to_owned() })
     }
 
     /// The next waiting connection, or `None` when nobody waits. The stream blocks.
@@ -89,10 +86,7 @@ pub(crate) fn write_by(
 pub(crate) fn is_transient(kind: ErrorKind) -> bool {
     matches!(
         kind,
-        ErrorKind::WouldBlock
-            | ErrorKind::TimedOut
-            | ErrorKind::Interrupted
-            | ErrorKind::ConnectionAborted
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
     )
 }
 
@@ -109,16 +103,10 @@ pub(crate) fn is_hangup(kind: ErrorKind) -> bool {
 
 fn remove_stale(path: &Path) -> io::Result<()> {
     if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
-        return Err(refused(
-            path,
-            "a file that is no socket is in the way; remove it",
-        ));
+        return Err(refused(path, "a file that is no socket is in the way; remove it"));
     }
     match UnixStream::connect(path) {
-        Ok(_) => Err(refused(
-            path,
-            "another process listens there; stop it first",
-        )),
+        Ok(_) => Err(refused(path, "another process listens there; stop it first")),
         Err(_) => std::fs::remove_file(path),
     }
 }
@@ -152,10 +140,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("live.sock");
         let _live = Doorway::open(&path).unwrap();
-        assert_eq!(
-            Doorway::open(&path).unwrap_err().kind(),
-            ErrorKind::AddrInUse
-        );
+        assert_eq!(Doorway::open(&path).unwrap_err().kind(), ErrorKind::AddrInUse);
         let plain = dir.path().join("plain");
         std::fs::write(&plain, b"keep").unwrap();
         assert!(Doorway::open(&plain).is_err());

@@ -27,7 +27,9 @@ pub const RANK_LINE_BYTES: usize = 64 * 1024;
 pub const FRONT_LINE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Which of the two groups a rank belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The group that decodes, token after token.

@@ -61,7 +61,10 @@ pub struct Agreed<T>(T);
 
 impl<T> Agreed<T> {
     /// A value computed from the group's configuration alone.
-    pub(crate) fn configured(configuration: &GroupConfiguration, compute: fn(&GroupConfiguration) -> T) -> Self {
+    pub(crate) fn configured(
+        configuration: &GroupConfiguration,
+        compute: fn(&GroupConfiguration) -> T,
+    ) -> Self {
         Self(compute(configuration))
     }
 

@@ -74,7 +74,9 @@ impl fmt::Display for Fault {
             Self::RetiredAhead(forward) => {
                 write!(formatter, "forward {forward} is agreed retired, but not retired here")
             }
-            Self::UnexpectedRetirement(forward) => write!(formatter, "forward {forward} retired out of order"),
+            Self::UnexpectedRetirement(forward) => {
+                write!(formatter, "forward {forward} retired out of order")
+            }
             Self::ImpossiblePoll(slot) => write!(formatter, "impossible poll for slot {slot}"),
             Self::KvNotWhole(slot) => write!(formatter, "the plan names {slot}, whose KV is not whole here"),
             Self::NotListed(slot) => write!(formatter, "the plan names {slot}, whose page list is not here"),

@@ -202,7 +202,8 @@ impl<R: Role> RankMachine<R> {
     pub fn has_news(&self) -> bool {
         self.shutdown_wanted
             || !self.intake.aborts.is_empty()
-            || (self.state.value().free_slots() > 0 && self.intake.ready::<R>(&self.evidence).next().is_some())
+            || (self.state.value().free_slots() > 0
+                && self.intake.ready::<R>(&self.evidence).next().is_some())
     }
 
     fn ticket(&self, site: fn(&GroupConfiguration, (Epoch, Round)) -> Ticket) -> Agreed<Ticket> {
@@ -363,11 +364,7 @@ impl<R: Role> RankMachine<R> {
         effects.push(Effect::Enter(Entry::new(&ticket, Words::new())));
     }
 
-    fn absorb(
-        &mut self,
-        fact: Fact<R::Arrival, R::Fact>,
-        effects: &mut Effects<R>,
-    ) -> Result<(), Fault> {
+    fn absorb(&mut self, fact: Fact<R::Arrival, R::Fact>, effects: &mut Effects<R>) -> Result<(), Fault> {
         match fact {
             Fact::Retired { forward, tokens } => {
                 self.device.retire(&self.state.value().flights.queue, forward, tokens)

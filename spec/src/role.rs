@@ -153,11 +153,7 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     fn absorb(epoch: Epoch, state: &State<Self::Occupant>, evidence: &mut Self::Evidence, fact: Self::Fact);
 
     /// Lets one tick pass.
-    fn tick(
-        configuration: &GroupConfiguration,
-        state: &State<Self::Occupant>,
-        evidence: &mut Self::Evidence,
-    );
+    fn tick(configuration: &GroupConfiguration, state: &State<Self::Occupant>, evidence: &mut Self::Evidence);
 
     /// This rank's vote on a slot.
     fn sample(

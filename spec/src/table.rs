@@ -75,7 +75,8 @@ impl Flights {
     /// Flights whose plan names `slot`.
     #[must_use]
     pub fn naming(&self, slot: SlotIndex) -> u32 {
-        let naming = self.queue.iter().filter(|flight| flight.rows.iter().any(|row| row.slot == slot)).count();
+        let naming =
+            self.queue.iter().filter(|flight| flight.rows.iter().any(|row| row.slot == slot)).count();
         u32::try_from(naming.min(MAX_FLIGHTS)).unwrap_or_default()
     }
 

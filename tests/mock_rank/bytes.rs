@@ -19,7 +19,8 @@ struct Pending(Vec<u8>);
 
 impl Detokenizer for Pending {
     fn push(&mut self, token: u32) -> Result<String, TextError> {
-        let byte = u8::try_from(token).map_err(|_| TextError { reason: format!("token {token} is no byte") })?;
+        let byte =
+            u8::try_from(token).map_err(|_| TextError { reason: format!("token {token} is no byte") })?;
         self.0.push(byte);
         match std::str::from_utf8(&self.0) {
             Err(error) if error.error_len().is_none() => Ok(String::new()),

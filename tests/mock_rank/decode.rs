@@ -32,7 +32,12 @@ impl Decode {
         self.requests.len()
     }
 
-    pub(crate) fn submit(&mut self, request: u64, limits: (u32, u32, bool), rank: &mut Rank) -> Result<(), WireError> {
+    pub(crate) fn submit(
+        &mut self,
+        request: u64,
+        limits: (u32, u32, bool),
+        rank: &mut Rank,
+    ) -> Result<(), WireError> {
         assert!(rank.is_decode_leader(), "only the decode leader is given requests");
         let (prompt_tokens, max_tokens, ignore_eos) = limits;
         let slots = u64::from(rank.arguments.slots);
@@ -40,7 +45,15 @@ impl Decode {
         let leg = Leg { epoch: rank.arguments.epoch, slot, generation: request / slots, attempt: 1 };
         rank.sender.send(&RankToFront::LegWanted { request, leg, generated: 0 })?;
         let prompt_tokens = usize::try_from(prompt_tokens).unwrap();
-        let entry = Request { prompt_tokens, max_tokens, ignore_eos, leg, prompt: None, sent: 0, due: Instant::now() };
+        let entry = Request {
+            prompt_tokens,
+            max_tokens,
+            ignore_eos,
+            leg,
+            prompt: None,
+            sent: 0,
+            due: Instant::now(),
+        };
         self.requests.insert(request, entry);
         Ok(())
     }
@@ -91,8 +104,11 @@ impl Request {
         self.sent += 1;
         rank.forwards += 1;
         let stops = token == u32::from(b'.') && !self.ignore_eos;
-        let reason =
-            if stops { Some(FinishReason::Stop) } else { (self.sent == self.max_tokens).then_some(FinishReason::Length) };
+        let reason = if stops {
+            Some(FinishReason::Stop)
+        } else {
+            (self.sent == self.max_tokens).then_some(FinishReason::Length)
+        };
         let outcome = reason.map(Outcome::Finished);
         // Both ways of telling the end are the wire's: with the last token, and after it.
         let (with, after) = if request.is_multiple_of(2) { (outcome, None) } else { (None, outcome) };
@@ -126,7 +142,9 @@ impl Request {
                 std::process::exit(3);
             }
             "!skip" => rank.sender.send(&RankToFront::Token { request, index: 3, token: 0, ended: None })?,
-            "!vocabulary" => rank.sender.send(&RankToFront::Token { request, index: 2, token: 256, ended: None })?,
+            "!vocabulary" => {
+                rank.sender.send(&RankToFront::Token { request, index: 2, token: 256, ended: None })?
+            }
             "!crash" => std::process::abort(),
             // Long enough to fail a test that waits for it to end by itself, short enough to leave nothing for ever.
             "!hang" => std::thread::sleep(Duration::from_secs(60)),

@@ -28,11 +28,18 @@ fn codec(_model: &Path) -> Result<Arc<dyn TextCodec>, TextError> {
 }
 
 fn statement(class: &Class) -> String {
-    format!("proved for {} in {} mode at {} ranks: nothing, this is a mock", class.role, class.mode.name(), class.ranks)
+    format!(
+        "proved for {} in {} mode at {} ranks: nothing, this is a mock",
+        class.role,
+        class.mode.name(),
+        class.ranks
+    )
 }
 
 fn limits() -> Limits {
-    let Some(millis) = std::env::var("MOCK_MILLIS").ok().and_then(|text| text.parse().ok()) else { return Limits::default() };
+    let Some(millis) = std::env::var("MOCK_MILLIS").ok().and_then(|text| text.parse().ok()) else {
+        return Limits::default();
+    };
     let short = Duration::from_millis(millis);
     Limits { start: Duration::from_secs(10), grace: short, leave: short, silence: short, ..Limits::default() }
 }

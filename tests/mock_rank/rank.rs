@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lockstep_runtime::launch::RankArguments;
-use lockstep_runtime::wire::{FrontToRank, Leg, Progress, RankEnd, RankReceiver, RankSender, RankToFront, Role, Room, WireError};
+use lockstep_runtime::wire::{
+    FrontToRank, Leg, Progress, RankEnd, RankReceiver, RankSender, RankToFront, Role, Room, WireError,
+};
 
 use crate::decode::Decode;
 use crate::peers;
@@ -45,11 +47,17 @@ fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error
     }
     let (inputs, queue) = channel();
     peers::form(&arguments, &inputs)?;
-    let room = Room { pages: arguments.pages, page_size: arguments.page_size, slots: arguments.slots, context: 4096 };
+    let room = Room {
+        pages: arguments.pages,
+        page_size: arguments.page_size,
+        slots: arguments.slots,
+        context: 4096,
+    };
     sender.send(&RankToFront::Ready(room))?;
     thread::spawn(move || receive(receiver, &inputs));
     println!("mock rank up");
-    let rank = Rank { arguments, sender, forwards: 0, round: 0, told: Instant::now() - Duration::from_secs(1) };
+    let rank =
+        Rank { arguments, sender, forwards: 0, round: 0, told: Instant::now() - Duration::from_secs(1) };
     Ok(rank.turn_until_told(&queue)?)
 }
 

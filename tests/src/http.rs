@@ -148,7 +148,10 @@ pub fn text_of(event: &str) -> String {
 fn head(reader: &mut BufReader<TcpStream>) -> (u16, String) {
     let mut headers = String::new();
     while !headers.ends_with("\r\n\r\n") {
-        assert!(reader.read_line(&mut headers).unwrap() > 0, "the connection closed within the head: {headers}");
+        assert!(
+            reader.read_line(&mut headers).unwrap() > 0,
+            "the connection closed within the head: {headers}"
+        );
     }
     (headers[9..12].parse().unwrap(), headers.to_ascii_lowercase())
 }

@@ -20,7 +20,8 @@ pub fn kill(pid: u32, signal: Signal) {
 /// Whether the process is there and not just a zombie.
 #[must_use]
 pub fn lives(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
+    let stat =
+        std::fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat")).unwrap_or_default();
     test_kill_process(raw(pid)).is_ok() && !stat.contains(") Z ")
 }
 

@@ -87,7 +87,9 @@ impl Server {
         let errors = collect(child.stderr.take().unwrap());
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let Some(address) = ready.strip_prefix("lockstep: ready on http://").and_then(|line| line.split(' ').next()) else {
+        let Some(address) =
+            ready.strip_prefix("lockstep: ready on http://").and_then(|line| line.split(' ').next())
+        else {
             panic!("not ready ({:?}): {ready:?} {}", child.wait(), errors.lock().unwrap());
         };
         Self { scratch, address: address.to_owned(), ready, child, errors }

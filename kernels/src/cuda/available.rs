@@ -9,7 +9,9 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The CUDA driver library.
-    #[error("no CUDA driver (libcuda.so.1) on the loader's path; install the NVIDIA driver, or run on the CPU")]
+    #[error(
+        "no CUDA driver (libcuda.so.1) on the loader's path; install the NVIDIA driver, or run on the CPU"
+    )]
     DriverLibrary,
     /// A driver that starts.
     #[error("the CUDA driver does not start ({0}); see what nvidia-smi says")]

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+};
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
@@ -74,7 +76,8 @@ impl Device {
         device_available()?;
         let context = CudaContext::new(ordinal).map_err(refused("open the device"))?;
         let (major, minor) = context.compute_capability().map_err(refused("say the device's capability"))?;
-        let architecture = Architecture::newest_for((major, minor)).ok_or(DeviceError::TooOld { major, minor })?;
+        let architecture =
+            Architecture::newest_for((major, minor)).ok_or(DeviceError::TooOld { major, minor })?;
         Ok(Self {
             stream: context.new_stream().map_err(refused("make a stream"))?,
             rmsnorm: load(&context, Kernel::RmsNorm, architecture)?,
@@ -154,7 +157,11 @@ impl From<Launch> for LaunchConfig {
 }
 
 /// Loads one kernel's PTX and finds its entry.
-fn load(context: &Arc<CudaContext>, kernel: Kernel, architecture: Architecture) -> Result<CudaFunction, DeviceError> {
+fn load(
+    context: &Arc<CudaContext>,
+    kernel: Kernel,
+    architecture: Architecture,
+) -> Result<CudaFunction, DeviceError> {
     let ptx = Ptx::from_src(kernel.ptx(architecture));
     let module = context.load_module(ptx).map_err(refused("load a kernel's PTX"))?;
     module.load_function(kernel.entry()).map_err(refused("find a kernel's entry"))

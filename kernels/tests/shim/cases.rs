@@ -82,17 +82,25 @@ pub(crate) fn run_vote_min(
     Ok(unguarded(&buffers[0], 0_u64.to_ne_bytes()).into_iter().map(u64::from_ne_bytes).collect())
 }
 
-pub(crate) fn run_rmsnorm(session: &mut Session, shape: RmsNorm, order: u32, rows: &Rows) -> Result<Vec<f32>, String> {
+pub(crate) fn run_rmsnorm(
+    session: &mut Session,
+    shape: RmsNorm,
+    order: u32,
+    rows: &Rows,
+) -> Result<Vec<f32>, String> {
     let output = float_buffer(&vec![0.0; rows.input.len()]);
     let (input, weight) = (float_buffer(&rows.input), float_buffer(&rows.weight));
     let epsilon = Argument::Scalar(EPSILON.to_ne_bytes());
-    let buffers = session.launch(shape.launch(), order, &[output, input, weight, word(shape.width()), epsilon])?;
+    let buffers =
+        session.launch(shape.launch(), order, &[output, input, weight, word(shape.width()), epsilon])?;
     Ok(unguarded(&buffers[0], f32::NAN.to_ne_bytes()).into_iter().map(f32::from_ne_bytes).collect())
 }
 
 pub(crate) fn expected_minimum(shape: VoteMin, votes: &[u64]) -> Vec<u64> {
     let width = shape.width() as usize;
-    (0..width).map(|element| votes.iter().skip(element).step_by(width).copied().min().expect("a rank")).collect()
+    (0..width)
+        .map(|element| votes.iter().skip(element).step_by(width).copied().min().expect("a rank"))
+        .collect()
 }
 
 /// The root-mean-square normalisation of rows, summed in double precision.

@@ -82,7 +82,9 @@ fn build(compiler: &str, entry: &str, source: &str, scratch: &Path) -> Result<Pa
     written.map_err(|cause| format!("{}: {cause}", copy.display()))?;
     let output = compilation(compiler, entry, &copy).arg("-o").arg(&binary).output();
     let output = output.map_err(|cause| {
-        format!("{compiler}: {cause}; install g++ (Debian: apt-get install g++) or name a C++17 compiler in CXX")
+        format!(
+            "{compiler}: {cause}; install g++ (Debian: apt-get install g++) or name a C++17 compiler in CXX"
+        )
     })?;
     if output.status.success() {
         return Ok(binary);
@@ -106,7 +108,8 @@ fn cached(key: &impl Hash) -> Result<PathBuf, String> {
     key.hash(&mut hasher);
     let headers = ["shim/fiber_shim.hpp", "shim/entry.hpp", "cuda/dialect.cuh"].map(str::to_owned);
     for name in SHIM_SOURCES.map(|name| format!("shim/{name}")).into_iter().chain(headers) {
-        let text = fs::read_to_string(Path::new(CRATE).join(&name)).map_err(|cause| format!("{name}: {cause}"))?;
+        let text =
+            fs::read_to_string(Path::new(CRATE).join(&name)).map_err(|cause| format!("{name}: {cause}"))?;
         text.hash(&mut hasher);
     }
     Ok(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kernel-{:016x}", hasher.finish())))
@@ -135,7 +138,11 @@ impl Session {
         })
     }
 
-    fn exchange(&mut self, request: &[u8], arguments: &[Argument]) -> io::Result<Result<Vec<Vec<u8>>, String>> {
+    fn exchange(
+        &mut self,
+        request: &[u8],
+        arguments: &[Argument],
+    ) -> io::Result<Result<Vec<Vec<u8>>, String>> {
         self.child.stdin.as_mut().expect("a piped input").write_all(request)?;
         let output = self.child.stdout.as_mut().expect("a piped output");
         if read_word(output)? == 0 {

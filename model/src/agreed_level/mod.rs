@@ -16,12 +16,12 @@ use crate::decode::setting::DecodeSetting;
 use crate::rebase::Renaming;
 use lockstep_spec::brief::Brief;
 use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::action::Action;
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::decode::Decode;
 use lockstep_spec::ids::{Epoch, PageId, RequestId, SlotIndex};
 use lockstep_spec::invariant::{self, kv_before_run, no_write_after_free};
 use lockstep_spec::poll::KvPoll;
@@ -180,7 +180,11 @@ impl AgreedLevel {
         let newest = self.state.flights.queue.last().filter(|_| launched);
         let mut rows = newest.into_iter().flat_map(|flight| &flight.rows);
         let ready = |ghost: &Ghost| ghost.whole && ghost.grant == Grant::None;
-        if rows.all(|row| ready(&self.ghosts[row.slot.index()])) { Ok(()) } else { Err(kv_before_run::PROPERTY.id) }
+        if rows.all(|row| ready(&self.ghosts[row.slot.index()])) {
+            Ok(())
+        } else {
+            Err(kv_before_run::PROPERTY.id)
+        }
     }
 
     fn rebase(&mut self) {

@@ -81,18 +81,23 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             lane.cells.push((slot.to_string(), occupant));
             lane.cells.push((format!("{slot} fabric"), fabric(ghost)));
         }
-        let flights: Vec<String> = state.state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
+        let flights: Vec<String> =
+            state.state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
         lane.cells.push(("free pages".to_string(), format!("{:?}", state.state.pool.free())));
         lane.cells.push(("in flight".to_string(), flights.join(" ")));
         vec![lane]
     }
 
     fn name_of_action(&self, turn: &Turn) -> String {
-        let polls: Vec<String> = turn.slots.iter().map(|choice| {
-            let publishes = if choice.publishes { " published" } else { "" };
-            let fences = if choice.fences { " fenced" } else { "" };
-            format!("{:?}{publishes}{fences}", choice.poll)
-        }).collect();
+        let polls: Vec<String> = turn
+            .slots
+            .iter()
+            .map(|choice| {
+                let publishes = if choice.publishes { " published" } else { "" };
+                let fences = if choice.fences { " fenced" } else { "" };
+                format!("{:?}{publishes}{fences}", choice.poll)
+            })
+            .collect();
         format!("{} retired; {}; {:?}", turn.retired, polls.join(", "), turn.word)
     }
 }
@@ -121,7 +126,10 @@ impl<R: Rules> Live for AgreedModel<R> {
     }
 
     fn obligations(&self) -> Vec<Obligation> {
-        let subject = |slot| Obligation { property: admission_fair::PROPERTY.id, subject: format!("the request in slot {slot}") };
+        let subject = |slot| Obligation {
+            property: admission_fair::PROPERTY.id,
+            subject: format!("the request in slot {slot}"),
+        };
         (0..self.setting.slots()).map(subject).collect()
     }
 
@@ -131,7 +139,8 @@ impl<R: Rules> Live for AgreedModel<R> {
     }
 
     fn mark_state(&self, state: &AgreedLevel) -> StateMarks {
-        let mut marks = StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
+        let mut marks =
+            StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
         marks.enabled |= u32::from(!state.state.flights.queue.is_empty());
         for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
             if let Some(tenant) = &entry.occupant {
@@ -147,7 +156,9 @@ impl<R: Rules> Live for AgreedModel<R> {
         let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
         let mut marks = StepMarks { benign: !lucky && !fails, ..StepMarks::default() };
         marks.taken |= u32::from(turn.retired > 0);
-        for ((slot, entry), (ghost, choice)) in from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots)) {
+        for ((slot, entry), (ghost, choice)) in
+            from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots))
+        {
             if let Some(tenant) = &entry.occupant {
                 marks.taken |= u32::from(voted(tenant, ghost, choice)) << (slot.0 + 1);
                 marks.discharged |= u32::from(to.state.occupant(slot).is_none()) << slot.0;

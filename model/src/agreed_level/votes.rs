@@ -34,7 +34,9 @@ impl AgreedLevel {
         }
         if setting.aborts {
             let tenants = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-            words.extend(tenants.filter(|tenant| !tenant.ended()).map(|tenant| Word::Abort(tenant.request.id)));
+            words.extend(
+                tenants.filter(|tenant| !tenant.ended()).map(|tenant| Word::Abort(tenant.request.id)),
+            );
         }
         words
     }
@@ -45,15 +47,13 @@ impl AgreedLevel {
         let mut ballot = Ballot::new(&setting.configuration, Epoch(0), Round(0), self.state.digest());
         (0..turn.retired).for_each(|_| ballot.retired(0));
         for (((index, slot), ghost), choice) in self.state.enumerate().zip(&self.ghosts).zip(&turn.slots) {
-            let arrives = |tenant: &&Tenant| tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success;
-            let first_token = slot.occupant.as_ref().filter(arrives).and_then(|tenant| {
-                setting.kind(&tenant.request).map(|kind| kind.token(tenant.generated))
-            });
-            ballot.slot(index, SlotVote {
-                poll: choice.poll,
-                first_token,
-                drained: R::drained(ghost.grant),
-            });
+            let arrives =
+                |tenant: &&Tenant| tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success;
+            let first_token =
+                slot.occupant.as_ref().filter(arrives).and_then(|tenant| {
+                    setting.kind(&tenant.request).map(|kind| kind.token(tenant.generated))
+                });
+            ballot.slot(index, SlotVote { poll: choice.poll, first_token, drained: R::drained(ghost.grant) });
         }
         (Outcome::new(ballot.into_words()), self.brief(setting, turn))
     }
@@ -97,7 +97,11 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
     for publishes in publishes {
         let published = *publishes || ghost.grant == Grant::Published;
         for poll in polls(setting, phase, published) {
-            choices.extend(fences.iter().map(|fences| SlotChoice { poll, publishes: *publishes, fences: *fences }));
+            choices.extend(fences.iter().map(|fences| SlotChoice {
+                poll,
+                publishes: *publishes,
+                fences: *fences,
+            }));
         }
     }
     choices
@@ -106,8 +110,7 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
 fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<KvPoll> {
     let fails = setting.breakage != Breakage::Nothing;
     let (mut polls, failure) = match phase {
-        None
-        | Some(Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_)) => {
+        None | Some(Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_)) => {
             return vec![KvPoll::Success];
         }
         Some(Phase::Bootstrapping | Phase::Retracted) => {

@@ -122,7 +122,8 @@ fn transfer_facts(
         push((leg, LegFact::PagesLanded));
     }
     if !grant.row_written {
-        let kind = tenant.and_then(|tenant| setting.kind(&tenant.request).map(|kind| (kind, tenant.generated)));
+        let kind =
+            tenant.and_then(|tenant| setting.kind(&tenant.request).map(|kind| (kind, tenant.generated)));
         if let Some((kind, index)) = kind {
             push((leg, LegFact::RowLanded(MetadataRow { echo: leg, token: kind.token(index), sound: true })));
         }
@@ -149,11 +150,9 @@ fn clock_matters<R: Rules>(setting: &DecodeSetting, machine: &DecodeMachine<R>) 
         let young = seen.age_ticks < setting.configuration.deadline_ticks;
         let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
             Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
-            Phase::Handshaken
-            | Phase::Ready
-            | Phase::Running
-            | Phase::Retracting
-            | Phase::Draining(_) => false,
+            Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => {
+                false
+            }
         });
         young && waits
     })
@@ -174,9 +173,12 @@ pub(super) fn describe<R: Rules>(
         });
         cells.push((slot.to_string(), occupant));
         let seen = machine.evidence().slots.get(slot.index());
-        cells.push((format!("{slot} seen"), seen.map_or(String::new(), |seen| {
-            format!("{:?} {:?} {}", seen.handshake, seen.grant, receipt(seen.receipt))
-        })));
+        cells.push((
+            format!("{slot} seen"),
+            seen.map_or(String::new(), |seen| {
+                format!("{:?} {:?} {}", seen.handshake, seen.grant, receipt(seen.receipt))
+            }),
+        ));
     }
     let flights: Vec<String> = state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
     cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));

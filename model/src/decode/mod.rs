@@ -13,11 +13,11 @@ use crate::decode::fabric::{Grant, Handshake, Port, Writer};
 use crate::decode::setting::DecodeSetting;
 use crate::world::{Environment, Interleaving};
 use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::LegFact;
-use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{Epoch, ForwardId, Leg, RankIndex, TokenId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
@@ -102,7 +102,8 @@ impl<R: Rules> Surroundings<R> {
                 return Err(kv_before_run::PROPERTY.id);
             }
             let request = state.occupant(row.slot).map(|tenant| tenant.request);
-            let kind = request.and_then(|request| setting.kind(&request)).ok_or(kv_before_run::PROPERTY.id)?;
+            let kind =
+                request.and_then(|request| setting.kind(&request)).ok_or(kv_before_run::PROPERTY.id)?;
             tokens.push(kind.token(row.position + 1 - kind.prompt));
         }
         self.devices[rank].push(Queued { forward, tokens });
@@ -170,15 +171,18 @@ impl<R: Rules> Environment for Surroundings<R> {
             Local::Role(Do::Publish { leg, pages }) => {
                 let (leg, pages) = (*leg, pages.clone());
                 let writer = Writer::Queued;
-                self.publish(rank, Grant {
-                    leg,
-                    pages,
-                    writer,
-                    fencing: false,
-                    pages_written: false,
-                    row_written: false,
-                    broken: false,
-                })
+                self.publish(
+                    rank,
+                    Grant {
+                        leg,
+                        pages,
+                        writer,
+                        fencing: false,
+                        pages_written: false,
+                        row_written: false,
+                        broken: false,
+                    },
+                )
             }
             Local::Role(Do::Withdraw { leg }) => {
                 self.withdraw(setting, rank, *leg);
@@ -225,7 +229,9 @@ impl<R: Rules> Environment for Surroundings<R> {
     fn benign(fact: &DecodeFact) -> bool {
         match fact {
             Fact::Retired { .. } => true,
-            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => false,
+            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
+                false
+            }
             Fact::Role((_, fact)) => match fact {
                 LegFact::HandshakeDone | LegFact::Published | LegFact::PagesLanded | LegFact::Fenced => true,
                 LegFact::RowLanded(row) => row.sound,

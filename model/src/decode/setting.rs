@@ -101,9 +101,8 @@ impl DecodeSetting {
     /// The kind of a request.
     #[must_use]
     pub fn kind(&self, request: &Request) -> Option<RequestKind> {
-        let same = |kind: &&RequestKind| {
-            (kind.prompt, kind.most) == (request.prompt_tokens, request.max_tokens)
-        };
+        let same =
+            |kind: &&RequestKind| (kind.prompt, kind.most) == (request.prompt_tokens, request.max_tokens);
         self.kinds.iter().find(same).copied()
     }
 

@@ -82,7 +82,8 @@ fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 /// It ended while the peer might write, on every rank, and KV is not whole anywhere.
 fn abort_during_transfer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let unwhole = |slot: SlotIndex| world.environment.ports.iter().all(|ports| ports[slot.index()].whole.is_none());
+    let unwhole =
+        |slot: SlotIndex| world.environment.ports.iter().all(|ports| ports[slot.index()].whole.is_none());
     let revoking = |slot: SlotIndex| {
         let seen = world.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
         seen.into_iter().all(|seen| seen.grant == Grant::Revoking)

@@ -51,7 +51,11 @@ where
     Ok(exploration.counts)
 }
 
-fn compare<M: Model>(checker: &'static str, theirs: &impl Checker<M>, ours: (u64, u64)) -> Result<(), Disagreement> {
+fn compare<M: Model>(
+    checker: &'static str,
+    theirs: &impl Checker<M>,
+    ours: (u64, u64),
+) -> Result<(), Disagreement> {
     let theirs = (theirs.unique_state_count() as u64, theirs.state_count() as u64);
     if theirs == ours { Ok(()) } else { Err(Disagreement::Counts { checker, theirs, ours }) }
 }

@@ -42,8 +42,12 @@ impl Tour<'_> {
     /// The constraints each component serves; `None` for one without an edge.
     fn served(&self) -> Vec<Option<u32>> {
         let graph = self.region.graph;
-        let count =
-            self.component.iter().filter(|own| **own != NO_COMPONENT).max().map_or(0, |most| *most as usize + 1);
+        let count = self
+            .component
+            .iter()
+            .filter(|own| **own != NO_COMPONENT)
+            .max()
+            .map_or(0, |most| *most as usize + 1);
         let mut served = vec![None; count];
         for node in graph.nodes().filter(|node| self.region.holds(*node)) {
             for edge in graph.edges(node).filter(|edge| self.inside(node, *edge)) {

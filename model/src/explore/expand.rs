@@ -84,7 +84,9 @@ pub(crate) fn expand<M: Explorable>(
     let next = AtomicUsize::new(0);
     let work = || {
         let claim = || chunks.get(next.fetch_add(1, Ordering::Relaxed));
-        std::iter::from_fn(claim).map(|(id, states)| (*id, expand_chunk(view, *id, states))).collect::<Vec<_>>()
+        std::iter::from_fn(claim)
+            .map(|(id, states)| (*id, expand_chunk(view, *id, states)))
+            .collect::<Vec<_>>()
     };
     let mut harvests = thread::scope(|scope| {
         let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
@@ -104,7 +106,9 @@ fn expand_chunk<M: Explorable>(view: &View<'_, M>, first: u32, states: &[M::Stat
         let expanded = catch_unwind(AssertUnwindSafe(|| expand_state(view, id, state, &mut harvest)));
         harvest.end = match expanded {
             Ok(end) => end,
-            Err(panic) => Some(End::Asserted { at: id, action: harvest.attempt, message: message_of(&*panic) }),
+            Err(panic) => {
+                Some(End::Asserted { at: id, action: harvest.attempt, message: message_of(&*panic) })
+            }
         };
         if harvest.end.is_some() {
             break;
@@ -113,7 +117,12 @@ fn expand_chunk<M: Explorable>(view: &View<'_, M>, first: u32, states: &[M::Stat
     harvest
 }
 
-fn expand_state<M: Explorable>(view: &View<'_, M>, id: u32, state: &M::State, harvest: &mut Harvest) -> Option<End> {
+fn expand_state<M: Explorable>(
+    view: &View<'_, M>,
+    id: u32,
+    state: &M::State,
+    harvest: &mut Harvest,
+) -> Option<End> {
     if let Some(property) = judge(view, state, harvest) {
         return Some(End::Violated { at: id, property });
     }
@@ -170,5 +179,6 @@ fn take<M: Explorable>(
 
 fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
 }

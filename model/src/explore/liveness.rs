@@ -72,8 +72,10 @@ pub fn stall<M: Live>(model: &M, exploration: &Exploration) -> Option<Stall> {
 pub fn idle_marks<M: Live>(model: &M, exploration: &Exploration) -> Vec<String> {
     let Some(graph) = &exploration.graph else { return Vec::new() };
     let (pending, silent) = (graph.ever_pending(), graph.never_taken());
-    let obligations = model.obligations().into_iter().enumerate().filter(|(index, _)| pending & (1 << index) == 0);
-    let constraints = model.fairness().into_iter().enumerate().filter(|(index, _)| silent & (1 << index) != 0);
+    let obligations =
+        model.obligations().into_iter().enumerate().filter(|(index, _)| pending & (1 << index) == 0);
+    let constraints =
+        model.fairness().into_iter().enumerate().filter(|(index, _)| silent & (1 << index) != 0);
     let obligations = obligations.map(|(_, owed)| format!("obligation of {}", owed.subject));
     obligations.chain(constraints.map(|(_, name)| format!("fairness of {name}"))).collect()
 }

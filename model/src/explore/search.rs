@@ -120,7 +120,9 @@ impl Exploration {
     #[must_use]
     pub fn trail_to_fault(&self) -> Option<Trail> {
         match self.end {
-            End::Asserted { at, .. } | End::Stuck { at } | End::Violated { at, .. } => Some(self.trail_to(at)),
+            End::Asserted { at, .. } | End::Stuck { at } | End::Violated { at, .. } => {
+                Some(self.trail_to(at))
+            }
             End::Exhausted | End::Unknown(_) => None,
         }
     }
@@ -154,7 +156,8 @@ pub(crate) const fn limit(what: &'static str, listed: usize, limit: usize) -> Re
 
 /// `eventually` is judged along single paths by Stateright and misses cycles and joins: no answer is better.
 fn refuse_unsound<M: Explorable>(properties: &[Property<M>]) -> Result<(), ExploreError> {
-    let eventually = properties.iter().find(|property| matches!(property.expectation, Expectation::Eventually));
+    let eventually =
+        properties.iter().find(|property| matches!(property.expectation, Expectation::Eventually));
     eventually.map_or(Ok(()), |property| Err(ExploreError::Eventually { name: property.name }))
 }
 
@@ -176,7 +179,12 @@ struct Search<'a, M: Explorable> {
 }
 
 impl<'a, M: Explorable> Search<'a, M> {
-    fn new(model: &'a M, settings: &'a Settings, properties: Vec<Property<M>>, marking: Option<Marking<M>>) -> Self {
+    fn new(
+        model: &'a M,
+        settings: &'a Settings,
+        properties: Vec<Property<M>>,
+        marking: Option<Marking<M>>,
+    ) -> Self {
         let cores = available_parallelism().map_or(1, usize::from);
         Self {
             model,
@@ -292,7 +300,8 @@ impl<'a, M: Explorable> Search<'a, M> {
             (open && matches!(property.expectation, Expectation::Sometimes)).then(|| property.name.to_owned())
         };
         let witnesses = self.properties.iter().enumerate().filter_map(sometimes);
-        let silent = |(index, kind): (usize, &str)| (self.fired & (1 << index) == 0).then(|| format!("action {kind}"));
+        let silent =
+            |(index, kind): (usize, &str)| (self.fired & (1 << index) == 0).then(|| format!("action {kind}"));
         witnesses.chain(self.model.kinds().into_iter().enumerate().filter_map(silent)).collect()
     }
 

@@ -72,7 +72,8 @@ impl<S> Seen<S> {
 
     /// Gives the new states the ids from `first` on; `None` when there are not enough ids.
     pub(crate) fn settle(&mut self, first: u32) -> Option<Settled<S>> {
-        let mut shards: Vec<&mut Shard<S>> = self.shards.iter_mut().map(|shard| relock(shard.get_mut())).collect();
+        let mut shards: Vec<&mut Shard<S>> =
+            self.shards.iter_mut().map(|shard| relock(shard.get_mut())).collect();
         let mut order = Vec::new();
         for (number, shard) in shards.iter().enumerate() {
             order.extend(shard.fresh.iter().enumerate().map(|(index, fresh)| (fresh.origin, number, index)));
@@ -112,7 +113,12 @@ struct Fresh<S> {
 
 impl<S> Shard<S> {
     fn new() -> Self {
-        Self { fingerprints: vec![EMPTY; FIRST_SLOTS], entries: vec![0; FIRST_SLOTS], used: 0, fresh: Vec::new() }
+        Self {
+            fingerprints: vec![EMPTY; FIRST_SLOTS],
+            entries: vec![0; FIRST_SLOTS],
+            used: 0,
+            fresh: Vec::new(),
+        }
     }
 
     fn claim(&mut self, fingerprint: u128, origin: Origin, state: S) -> u32 {
@@ -150,7 +156,8 @@ impl<S> Shard<S> {
         let slots = self.fingerprints.len() * 2;
         let fingerprints = std::mem::replace(&mut self.fingerprints, vec![EMPTY; slots]);
         let entries = std::mem::replace(&mut self.entries, vec![0; slots]);
-        for (fingerprint, entry) in fingerprints.into_iter().zip(entries).filter(|(print, _)| *print != EMPTY) {
+        for (fingerprint, entry) in fingerprints.into_iter().zip(entries).filter(|(print, _)| *print != EMPTY)
+        {
             let slot = slot_in(&self.fingerprints, fingerprint);
             self.fingerprints[slot] = fingerprint;
             self.entries[slot] = entry;

@@ -98,6 +98,7 @@ fn tenant(tenant: &LegTenant) -> String {
 fn listings<R: Rules>(machine: &PrefillMachine<R>) -> String {
     let said = |revoked| if revoked { "revoked" } else { "listed" };
     let listings = machine.evidence().listings.values();
-    let heard: Vec<String> = listings.map(|listing| format!("{} {}", listing.leg, said(listing.revoked))).collect();
+    let heard: Vec<String> =
+        listings.map(|listing| format!("{} {}", listing.leg, said(listing.revoked))).collect();
     heard.join(", ")
 }

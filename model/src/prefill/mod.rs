@@ -138,7 +138,11 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.decode[leg.slot.index()].ask(order);
                 self.asked = true;
             }
-            Fact::Retired { .. } | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {}
+            Fact::Retired { .. }
+            | Fact::AbortWanted(_)
+            | Fact::ShutdownWanted
+            | Fact::Broken
+            | Fact::Tick => {}
         }
     }
 
@@ -172,9 +176,11 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     /// Whatever a posted write may still read is held by the leg that it is of.
     fn check(&self, _: &PrefillSetting, ranks: &[PrefillMachine<R>]) -> Result<(), &'static str> {
-        let sound = self.writes.iter().zip(ranks).all(|(writes, machine)| {
-            writes.iter().all(|write| holds(machine.state().value(), write))
-        });
+        let sound = self
+            .writes
+            .iter()
+            .zip(ranks)
+            .all(|(writes, machine)| writes.iter().all(|write| holds(machine.state().value(), write)));
         if sound { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
     }
 
@@ -198,7 +204,9 @@ impl<R: Rules> Environment for Surroundings<R> {
     fn benign(fact: &PrefillFact) -> bool {
         match fact {
             Fact::Retired { .. } => true,
-            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => false,
+            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
+                false
+            }
             Fact::Role((_, fact)) => match fact {
                 WriteFact::Listed | WriteFact::Written => true,
                 WriteFact::Revoked | WriteFact::WriteFailed => false,

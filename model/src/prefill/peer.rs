@@ -119,7 +119,8 @@ impl DecodeSlot {
     /// Whether every rank's peer has listed a leg.
     #[must_use]
     pub fn listed(&self, leg: Leg) -> bool {
-        self.previous == Some(leg) || self.current.as_ref().is_some_and(|order| order.leg == leg && order.listed)
+        self.previous == Some(leg)
+            || self.current.as_ref().is_some_and(|order| order.leg == leg && order.listed)
     }
 
     /// Notes that the prefill group forgot a leg.

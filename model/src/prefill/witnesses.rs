@@ -5,9 +5,9 @@ use crate::prefill::Surroundings;
 use crate::prefill::peer::Said;
 use crate::prefill::setting::PrefillSetting;
 use crate::world::World;
+use lockstep_spec::poll::Reason;
 use lockstep_spec::prefill::leg::{LegOutcome, LegPhase, LegTenant};
 use lockstep_spec::prefill::rules::Rules;
-use lockstep_spec::poll::Reason;
 use lockstep_spec::table::State;
 
 /// The witnesses that make sense under a setting.
@@ -34,7 +34,9 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
     let configuration = &setting.configuration;
     let two_pages = |tokens: &u32| 2 * configuration.pages_for(*tokens);
-    let fit = |tokens: Option<&u32>| tokens.map(two_pages).is_some_and(|pages| pages <= configuration.pages as usize);
+    let fit = |tokens: Option<&u32>| {
+        tokens.map(two_pages).is_some_and(|pages| pages <= configuration.pages as usize)
+    };
     if fit(setting.lengths.iter().min()) {
         witnesses.push(("two legs in one plan", two_in_one_plan));
     }
@@ -106,14 +108,16 @@ const REVOKED: LegPhase = LegPhase::Draining(LegOutcome::Failed(Reason::Revoked)
 
 /// A waiting leg is released in the round that ends it, so it is seen in the vote before.
 fn revoked_waiting<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let unwanted = |tenant: &LegTenant| world.ranks.iter().any(|rank| rank.evidence().unwanted(tenant.arrival.leg));
+    let unwanted =
+        |tenant: &LegTenant| world.ranks.iter().any(|rank| rank.evidence().unwanted(tenant.arrival.leg));
     tenants(world).any(|tenant| tenant.phase == LegPhase::Waiting && unwanted(tenant))
 }
 
 /// It drains, and some rank's write still reads its pages.
 fn revoked_inflight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let writes = || world.environment.writes.iter().flatten();
-    tenants(world).any(|tenant| tenant.phase == REVOKED && writes().any(|write| write.leg == tenant.arrival.leg))
+    tenants(world)
+        .any(|tenant| tenant.phase == REVOKED && writes().any(|write| write.leg == tenant.arrival.leg))
 }
 
 fn write_failed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

@@ -38,7 +38,8 @@ pub fn run_line(line: &RunLine<'_>) -> String {
 /// Draws the last line of a session of `runs` runs, with ANSI styles; `most` is the largest count of states.
 #[must_use]
 pub fn summary_line(runs: usize, failed: usize, most: u64) -> String {
-    let bound = format!("states mistaken for one another: p < {:.0e} in the largest run", collision_bound(most));
+    let bound =
+        format!("states mistaken for one another: p < {:.0e} in the largest run", collision_bound(most));
     let verdict = match (runs, failed) {
         (1, 0) => paint(GOOD, "1 run, as expected"),
         (_, 0) => paint(GOOD, &format!("{runs} runs, all as expected")),

@@ -16,7 +16,8 @@ const WIDEST_ACTION: usize = 30;
 /// `property` is the violated one and `sentence` what it says.
 #[must_use]
 pub fn draw(story: &Story, (property, sentence): (&str, &str), width: usize) -> String {
-    let rows: Vec<Row> = story.scenes.iter().enumerate().map(|(index, scene)| Row::new(story, index, scene)).collect();
+    let rows: Vec<Row> =
+        story.scenes.iter().enumerate().map(|(index, scene)| Row::new(story, index, scene)).collect();
     let titles = story.scenes.first().map_or(&[][..], |scene| &scene.lanes);
     let mut lines = match widths(titles, &rows, width) {
         Some(widths) => side_by_side(story, titles, &rows, &widths),
@@ -46,21 +47,26 @@ impl Row {
 
 /// The cells of `lane` that differ from `before`; all of them without a `before`.
 fn changes(before: Option<&Lane>, lane: &Lane) -> Vec<Words> {
-    let value_in =
-        |lane: &Lane, field: &str| lane.cells.iter().find(|(name, _)| name == field).map(|(_, value)| value.clone());
+    let value_in = |lane: &Lane, field: &str| {
+        lane.cells.iter().find(|(name, _)| name == field).map(|(_, value)| value.clone())
+    };
     let old = |field: &str| before.and_then(|before| value_in(before, field));
     let changed = lane.cells.iter().filter(|(field, value)| old(field).as_ref() != Some(value));
     let shown = changed.map(|(field, value)| match old(field) {
         Some(old) => Words::new(FAINT, field).and(FAINT, &old).and(FAINT, "→").and(STRONG, value),
         None => Words::new(FAINT, field).and(PLAIN, value),
     });
-    let gone = before.into_iter().flat_map(|before| &before.cells).filter(|(field, _)| value_in(lane, field).is_none());
+    let gone = before
+        .into_iter()
+        .flat_map(|before| &before.cells)
+        .filter(|(field, _)| value_in(lane, field).is_none());
     shown.chain(gone.map(|(field, _)| Words::new(FAINT, field).and(STRONG, "gone"))).collect()
 }
 
 /// Widths of the action column and the lanes, or `None` if they do not fit.
 fn widths(titles: &[Lane], rows: &[Row], width: usize) -> Option<Vec<usize>> {
-    let action = rows.iter().map(|row| row.action.width()).max().unwrap_or(0).clamp("action".len(), WIDEST_ACTION);
+    let action =
+        rows.iter().map(|row| row.action.width()).max().unwrap_or(0).clamp("action".len(), WIDEST_ACTION);
     let lane = |(number, lane): (usize, &Lane)| {
         let cells = rows.iter().filter_map(|row| row.lanes.get(number)).flatten().map(Words::width);
         cells.max().unwrap_or(0).max(lane.title.chars().count())
@@ -96,13 +102,15 @@ fn rule(widths: &[usize]) -> String {
 
 /// The lines of one row: each column's cells are wrapped to its width and put side by side.
 fn grid_row(step: &str, cells: &[Vec<Words>], widths: &[usize]) -> Vec<String> {
-    let wrap = |(cells, width): (&Vec<Words>, &usize)| cells.iter().flat_map(|cell| cell.wrap(*width)).collect();
+    let wrap =
+        |(cells, width): (&Vec<Words>, &usize)| cells.iter().flat_map(|cell| cell.wrap(*width)).collect();
     let columns: Vec<Vec<Words>> = cells.iter().zip(widths).map(wrap).collect();
     let height = columns.iter().map(Vec::len).max().unwrap_or(0).max(1);
     let line = |number: usize| {
         let step = paint(FAINT, &format!("{:>STEP_WIDTH$}", if number == 0 { step } else { "" }));
-        let cell =
-            |(column, width): (&Vec<Words>, &usize)| column.get(number).cloned().unwrap_or_default().paint(*width);
+        let cell = |(column, width): (&Vec<Words>, &usize)| {
+            column.get(number).cloned().unwrap_or_default().paint(*width)
+        };
         std::iter::once(step).chain(columns.iter().zip(widths).map(cell)).collect::<Vec<_>>().join(GAP)
     };
     (0..height).map(line).collect()

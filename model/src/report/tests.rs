@@ -39,7 +39,11 @@ fn report_stacks_lanes_that_do_not_fit() {
 #[test]
 fn report_draws_a_cycle() {
     let starved = Progress(Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: false });
-    insta::assert_snapshot!(plain(&draw(&story_of(&starved), ("ends", "every ready request goes forward"), 100)));
+    insta::assert_snapshot!(plain(&draw(
+        &story_of(&starved),
+        ("ends", "every ready request goes forward"),
+        100
+    )));
 }
 
 #[test]
@@ -60,7 +64,8 @@ fn report_keeps_to_the_width() {
 
 #[test]
 fn report_shows_cells_that_come_and_go() {
-    let scene = |action: Option<&str>, lane: Lane| Scene { action: action.map(str::to_owned), lanes: vec![lane] };
+    let scene =
+        |action: Option<&str>, lane: Lane| Scene { action: action.map(str::to_owned), lanes: vec![lane] };
     let story = Story {
         scenes: vec![
             scene(None, Lane::new("rank 0").with("page", 3)),
@@ -91,8 +96,7 @@ fn report_line_says_what_was_found() {
         path: Some(5),
         elapsed: std::time::Duration::from_millis(1_250),
     };
-    let expected =
-        "✓ barrier     violates matched            in 5 steps        1,234,567 states  depth   17      1.25 s";
+    let expected = "✓ barrier     violates matched            in 5 steps        1,234,567 states  depth   17      1.25 s";
     assert_eq!(plain(&run_line(&line)), expected);
     assert!(plain(&run_line(&RunLine { expected: false, ..line })).starts_with('✗'));
 }
@@ -100,7 +104,10 @@ fn report_line_says_what_was_found() {
 #[test]
 fn report_summary_counts_failures() {
     let all = plain(&summary_line(12, 0, 1_000_000));
-    assert_eq!(all, "12 runs, all as expected; states mistaken for one another: p < 1e-27 in the largest run");
+    assert_eq!(
+        all,
+        "12 runs, all as expected; states mistaken for one another: p < 1e-27 in the largest run"
+    );
     assert!(plain(&summary_line(12, 2, 1)).starts_with("2 of 12 runs not as expected"));
 }
 
@@ -112,5 +119,8 @@ fn report_groups_digits() {
 #[test]
 fn report_cuts_words_that_are_too_long() {
     let lines = Words::new(PLAIN, "of communicators").wrap(7);
-    assert_eq!(lines.iter().map(|line| plain(&line.paint(0))).collect::<Vec<_>>(), ["of", "communi", "cators"]);
+    assert_eq!(
+        lines.iter().map(|line| plain(&line.paint(0))).collect::<Vec<_>>(),
+        ["of", "communi", "cators"]
+    );
 }

@@ -44,8 +44,14 @@ fn section(title: &str, body: &str) -> String {
 
 fn properties(registry: &Registry) -> String {
     let row = |property: &PropertyDoc| {
-        let broken: Vec<String> = registry.breaking(property.id).map(|run| format!("`{}`", run.name)).collect();
-        [format!("`{}`", property.id), property.sentence.to_owned(), property.source.to_owned(), broken.join(", ")]
+        let broken: Vec<String> =
+            registry.breaking(property.id).map(|run| format!("`{}`", run.name)).collect();
+        [
+            format!("`{}`", property.id),
+            property.sentence.to_owned(),
+            property.source.to_owned(),
+            broken.join(", "),
+        ]
     };
     let rows: Vec<_> = registry.properties.iter().map(row).collect();
     table(["property", "says that", "source", "broken by"], [false; 4], &rows)
@@ -53,13 +59,15 @@ fn properties(registry: &Registry) -> String {
 
 fn proofs(registry: &Registry, manifest: &Manifest) -> String {
     let holding = registry.runs.iter().filter(|run| run.expect == Expect::Holds);
-    let rows: Vec<_> = holding.map(|run| proof_row(run, manifest.find(run.name), &registry.spec_fingerprint)).collect();
+    let rows: Vec<_> =
+        holding.map(|run| proof_row(run, manifest.find(run.name), &registry.spec_fingerprint)).collect();
     let headings = ["run", "size", "part of the proof for", "tier", "states", "transitions", "depth"];
     table(headings, [false, false, false, false, true, true, true], &rows)
 }
 
 fn proof_row(run: &Run, record: Option<&Record>, spec: &str) -> [String; 7] {
-    let earlier = if record.is_some_and(|record| record.spec != spec) { " (an earlier specification)" } else { "" };
+    let earlier =
+        if record.is_some_and(|record| record.spec != spec) { " (an earlier specification)" } else { "" };
     [
         format!("`{}`", run.name),
         run.params.clone(),
@@ -77,9 +85,14 @@ fn count(record: Option<&Record>, number: fn(&Record) -> u64) -> String {
 
 fn failures(registry: &Registry, manifest: &Manifest) -> String {
     let failing = |purpose: Purpose| {
-        let runs = registry.runs.iter().filter(move |run| run.purpose == purpose && run.expect != Expect::Holds);
+        let runs =
+            registry.runs.iter().filter(move |run| run.purpose == purpose && run.expect != Expect::Holds);
         let rows: Vec<_> = runs.map(|run| failure_row(run, manifest.find(run.name))).collect();
-        table(["run", "what is wrong", "violates", "steps", "states"], [false, false, false, true, true], &rows)
+        table(
+            ["run", "what is wrong", "violates", "steps", "states"],
+            [false, false, false, true, true],
+            &rows,
+        )
     };
     let hazards = "### Hazards: designs in use\n\n";
     let mutants = "### Mutants: the protocol with a fault put in\n\n";
@@ -97,8 +110,11 @@ fn failure_row(run: &Run, record: Option<&Record>) -> [String; 5] {
 
 fn not_covered(registry: &Registry) -> String {
     let gap = |property: &&PropertyDoc| !property.not_covered.is_empty();
-    let of_properties =
-        registry.properties.iter().filter(gap).map(|property| format!("`{}`: {}", property.id, property.not_covered));
+    let of_properties = registry
+        .properties
+        .iter()
+        .filter(gap)
+        .map(|property| format!("`{}`: {}", property.id, property.not_covered));
     let lines = registry.not_covered.iter().map(ToString::to_string).chain(of_properties);
     lines.map(|line| format!("* {line}\n")).collect()
 }

@@ -44,7 +44,8 @@ pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
             Err(Failure::new((*kind).into(), format!("violates `{property}` and must hold")))
         }
         (Verdict::Holds | Verdict::Vacuous { .. }, Expect::Violates(expected)) => {
-            let text = format!("holds where it must violate `{expected}`: the property does not notice the fault");
+            let text =
+                format!("holds where it must violate `{expected}`: the property does not notice the fault");
             Err(Failure::new(Exit::NotFound, text))
         }
         (Verdict::Vacuous { missing }, Expect::Holds) => {
@@ -59,7 +60,10 @@ pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
 fn give_up(unknown: &Unknown) -> String {
     match unknown {
         Unknown::Boundary { cut } => {
-            format!("no verdict: the model's boundary cuts {} steps off; bound its actions instead", grouped(*cut))
+            format!(
+                "no verdict: the model's boundary cuts {} steps off; bound its actions instead",
+                grouped(*cut)
+            )
         }
         Unknown::Ids => "no verdict: more than 2³¹ states; make the model smaller".to_owned(),
         Unknown::States => "no verdict: the budget of states is spent; raise it or leave it out".to_owned(),
@@ -87,8 +91,10 @@ pub fn judge_counts(run: &Run, outcome: &Outcome, recorded: Option<&Record>) -> 
     if moves.is_empty() {
         return Ok(());
     }
-    let text =
-        format!("moved: {}; if that is meant, run `lockstep-check record` and review the change", moves.join(", "));
+    let text = format!(
+        "moved: {}; if that is meant, run `lockstep-check record` and review the change",
+        moves.join(", ")
+    );
     Err(Failure::new(Exit::Moved, text))
 }
 

@@ -30,9 +30,15 @@ impl Registry {
     /// A usage [`Failure`] for the first name that no run has.
     pub fn named(&self, names: &[String]) -> Result<Vec<&Run>, Failure> {
         let unknown = |name: &String| {
-            Failure::new(Exit::Usage, format!("no run is called `{name}`; `lockstep-check list` shows them all"))
+            Failure::new(
+                Exit::Usage,
+                format!("no run is called `{name}`; `lockstep-check list` shows them all"),
+            )
         };
-        names.iter().map(|name| self.runs.iter().find(|run| run.name == name).ok_or_else(|| unknown(name))).collect()
+        names
+            .iter()
+            .map(|name| self.runs.iter().find(|run| run.name == name).ok_or_else(|| unknown(name)))
+            .collect()
     }
 
     /// What property `id` says; empty if it is not documented.
@@ -52,18 +58,28 @@ impl Registry {
     /// The first [`Failure`]: a name used twice, a property without document, a property that no run breaks, or an
     /// entry without run.
     pub fn validate(&self, manifest: &Manifest) -> Result<(), Failure> {
-        let twice = |(index, run): (usize, &Run)| self.runs[..index].iter().any(|other| other.name == run.name);
+        let twice =
+            |(index, run): (usize, &Run)| self.runs[..index].iter().any(|other| other.name == run.name);
         if let Some((_, run)) = self.runs.iter().enumerate().find(|(index, run)| twice((*index, run))) {
-            return Err(Failure::new(Exit::Internal, format!("two runs are called `{}`; rename one", run.name)));
+            return Err(Failure::new(
+                Exit::Internal,
+                format!("two runs are called `{}`; rename one", run.name),
+            ));
         }
         self.all_documented()?;
-        if let Some(property) = self.properties.iter().find(|property| self.breaking(property.id).next().is_none()) {
-            let text = format!("no run breaks property `{}`: add a mutant or a hazard that does", property.id);
+        if let Some(property) =
+            self.properties.iter().find(|property| self.breaking(property.id).next().is_none())
+        {
+            let text =
+                format!("no run breaks property `{}`: add a mutant or a hazard that does", property.id);
             return Err(Failure::new(Exit::Vacuous, text));
         }
         match manifest.records.iter().find(|record| self.runs.iter().all(|run| run.name != record.name)) {
             Some(record) => {
-                let text = format!("runs.toml lists `{}`, which is no run; run `lockstep-check record`", record.name);
+                let text = format!(
+                    "runs.toml lists `{}`, which is no run; run `lockstep-check record`",
+                    record.name
+                );
                 Err(Failure::new(Exit::Moved, text))
             }
             None => Ok(()),
@@ -75,11 +91,13 @@ impl Registry {
             Expect::Holds => None,
             Expect::Violates(property) => Some(property),
         };
-        let documented = |id: &str| id == ASSERTION || self.properties.iter().any(|property| property.id == id);
+        let documented =
+            |id: &str| id == ASSERTION || self.properties.iter().any(|property| property.id == id);
         match self.runs.iter().filter_map(expected).find(|id| !documented(id)) {
-            Some(id) => {
-                Err(Failure::new(Exit::Internal, format!("property `{id}` has no document; add one to the registry")))
-            }
+            Some(id) => Err(Failure::new(
+                Exit::Internal,
+                format!("property `{id}` has no document; add one to the registry"),
+            )),
             None => Ok(()),
         }
     }

@@ -12,14 +12,15 @@ use thiserror::Error;
 use super::outcome::Outcome;
 use super::run::{Expect, Run};
 
-const HEADER: &str =
-    "# Written by `lockstep-check record`; the counts are exact. A change here is a change of what is proved.\n";
+const HEADER: &str = "# Written by `lockstep-check record`; the counts are exact. A change here is a change of what is proved.\n";
 
 /// Why the manifest cannot be used.
 #[derive(Debug, Error)]
 pub enum ManifestError {
     /// It is not a manifest.
-    #[error("{path} is not a manifest of runs; correct it or write it anew with `lockstep-check record`: {source}")]
+    #[error(
+        "{path} is not a manifest of runs; correct it or write it anew with `lockstep-check record`: {source}"
+    )]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -117,8 +118,8 @@ impl Manifest {
     /// # Errors
     /// [`ManifestError`] when it cannot be read or understood.
     pub fn read(path: &Path) -> Result<Self, ManifestError> {
-        let text =
-            fs::read_to_string(path).map_err(|source| ManifestError::Unreadable { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path)
+            .map_err(|source| ManifestError::Unreadable { path: path.to_owned(), source })?;
         let malformed = |source| ManifestError::Malformed { path: path.to_owned(), source: Box::new(source) };
         toml::from_str(&text).map_err(malformed)
     }

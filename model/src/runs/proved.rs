@@ -36,12 +36,15 @@ impl Proved {
         let spec = &registry.spec_fingerprint;
         let mut classes: BTreeMap<Class, Vec<Option<&Record>>> = BTreeMap::new();
         for run in registry.runs.iter().filter(|run| run.expect == Expect::Holds) {
-            let record = manifest.find(run.name).filter(|record| record.is_for(run.expect) && record.spec == *spec);
+            let record =
+                manifest.find(run.name).filter(|record| record.is_for(run.expect) && record.spec == *spec);
             if let Some(class) = run.proves {
                 classes.entry(class).or_default().push(record);
             }
         }
-        let whole = classes.into_iter().filter_map(|(class, records)| Some(ProvedClass::new(class, &whole(records)?)));
+        let whole = classes
+            .into_iter()
+            .filter_map(|(class, records)| Some(ProvedClass::new(class, &whole(records)?)));
         Self { spec_fingerprint: spec.clone(), classes: whole.collect() }
     }
 

@@ -65,7 +65,11 @@ pub fn recorded(registry: &Registry, old: &Manifest, performed: &[Performed<'_>]
 ///
 /// # Errors
 /// [`RecordError`] when a text cannot be made.
-pub fn files(registry: &Registry, manifest: &Manifest, places: &Places) -> Result<Vec<(PathBuf, String)>, RecordError> {
+pub fn files(
+    registry: &Registry,
+    manifest: &Manifest,
+    places: &Places,
+) -> Result<Vec<(PathBuf, String)>, RecordError> {
     Ok(vec![
         (places.manifest.clone(), manifest.to_text()?),
         (places.root.join("CHECKS.md"), checks_text(registry, manifest)),

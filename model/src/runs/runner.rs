@@ -1,8 +1,8 @@
 //! Running a model: from an exploration to an outcome with its story.
 
 use crate::explore::{
-    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Walk, explore, explore_live, idle_marks, stall,
-    turning_point,
+    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Walk, explore, explore_live,
+    idle_marks, stall, turning_point,
 };
 use crate::report::Story;
 
@@ -44,7 +44,8 @@ impl<M: Live + Send> Runner for Progress<M> {
             let (verdict, story) = fault.tell(model);
             return Ok(outcome(exploration, Some((verdict, Story { point_of_no_return, ..story }))));
         }
-        let stalled = stall(model, &exploration).map(|stall| tell_stall(model, &exploration, stall)).transpose()?;
+        let stalled =
+            stall(model, &exploration).map(|stall| tell_stall(model, &exploration, stall)).transpose()?;
         Ok(outcome(exploration, stalled))
     }
 }
@@ -69,7 +70,9 @@ fn fault_of<M: Explorable>(model: &M, exploration: &Exploration) -> Result<Optio
     let walk = trail.walk(model)?;
     let (kind, property, ending) = match &exploration.end {
         End::Exhausted | End::Unknown(_) => return Ok(None),
-        End::Asserted { action, message, .. } => (Kind::Assertion, ASSERTION, asserted(model, &walk, *action, message)),
+        End::Asserted { action, message, .. } => {
+            (Kind::Assertion, ASSERTION, asserted(model, &walk, *action, message))
+        }
         End::Stuck { .. } => {
             (Kind::Stuck, model.stuck_property(), "nothing can happen, and this is no proper end".to_owned())
         }
@@ -84,16 +87,23 @@ fn asserted<M: Explorable>(model: &M, walk: &Walk<M>, action: Option<u32>, messa
         model.actions(state, &mut actions);
     }
     let taken = action.and_then(|index| actions.get(index as usize));
-    let step = taken.map_or_else(String::new, |action| format!(" in the step `{}`", model.name_of_action(action)));
+    let step =
+        taken.map_or_else(String::new, |action| format!(" in the step `{}`", model.name_of_action(action)));
     format!("the model panics{step}: {message}")
 }
 
-fn tell_stall<M: Live>(model: &M, exploration: &Exploration, stall: Stall) -> Result<(Verdict, Story), ExploreError> {
+fn tell_stall<M: Live>(
+    model: &M,
+    exploration: &Exploration,
+    stall: Stall,
+) -> Result<(Verdict, Story), ExploreError> {
     let fault = |property: &str| Verdict::Fault { kind: Kind::Liveness, property: property.to_owned() };
     match stall {
         Stall::Trapped { at, states } => {
             let walk = exploration.trail_to(at).walk(model)?;
-            let ending = format!("point of no return: no benign steps lead to a goal from here ({states} such states)");
+            let ending = format!(
+                "point of no return: no benign steps lead to a goal from here ({states} such states)"
+            );
             let story = Story::of(model, &walk, ending);
             Ok((fault(model.goal_property()), Story { point_of_no_return: Some(walk.len() - 1), ..story }))
         }

@@ -49,7 +49,12 @@ impl<'a> Performed<'a> {
         let outcome = match found {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(refused)) => return Self::broken(run, refused.to_string()),
-            Err(_) => return Self::broken(run, "the model panics outside its steps; see the message above".to_owned()),
+            Err(_) => {
+                return Self::broken(
+                    run,
+                    "the model panics outside its steps; see the message above".to_owned(),
+                );
+            }
         };
         let recorded = |manifest: &Manifest| judge_counts(run, &outcome, manifest.find(run.name));
         let judged = judge_verdict(run, &outcome).and_then(|()| manifest.map_or(Ok(()), recorded));
@@ -100,7 +105,9 @@ impl<'a> Performed<'a> {
             path: outcome.and_then(Outcome::path),
             collision_bound: collision_bound(counts.unique),
             elapsed_seconds: outcome.map_or(0.0, |outcome| outcome.elapsed.as_secs_f64()),
-            story: outcome.and_then(|outcome| outcome.story.as_ref()).filter(|_| trace || self.failure.is_some()),
+            story: outcome
+                .and_then(|outcome| outcome.story.as_ref())
+                .filter(|_| trace || self.failure.is_some()),
         }
     }
 }

@@ -65,10 +65,15 @@ fn exit_of_run(run: &Run) -> Exit {
 #[test]
 fn runs_exit_as_their_faults_say() {
     let panics = Count { most: 3, panics_at: Some(2), ..Count::default() };
-    let vacuous =
-        Count { most: 3, properties: Some(|| vec![Property::sometimes("nine", |_, at| *at == 9)]), ..Count::default() };
-    let unsound =
-        Count { properties: Some(|| vec![Property::eventually("nine", |_, at| *at == 9)]), ..Count::default() };
+    let vacuous = Count {
+        most: 3,
+        properties: Some(|| vec![Property::sometimes("nine", |_, at| *at == 9)]),
+        ..Count::default()
+    };
+    let unsound = Count {
+        properties: Some(|| vec![Property::eventually("nine", |_, at| *at == 9)]),
+        ..Count::default()
+    };
     let exits = [
         exit_of_run(&Run::holds("agreed", Progress(AGREED))),
         exit_of_run(&Run::holds("crossed", Safety(CROSSED))),
@@ -141,7 +146,11 @@ fn toys() -> Registry {
     let doc = |id, sentence| PropertyDoc { id, sentence, source: "the toys", not_covered: "" };
     Registry {
         runs: vec![
-            Run::holds("agreed-2", Progress(AGREED)).params("2 ranks").proves(Role::Decode, Mode::Normal, Ranks::Two),
+            Run::holds("agreed-2", Progress(AGREED)).params("2 ranks").proves(
+                Role::Decode,
+                Mode::Normal,
+                Ranks::Two,
+            ),
             Run::holds("agreed-4", Progress(Barrier { ranks: 4, ..AGREED }))
                 .params("4 ranks")
                 .tier(Tier::Nightly)
@@ -159,7 +168,8 @@ fn toys() -> Registry {
 }
 
 fn record_of(registry: &Registry, old: &Manifest, tier: Tier) -> Manifest {
-    let performed: Vec<_> = registry.of_tier(tier).map(|run| Performed::new(run, &Settings::default(), None)).collect();
+    let performed: Vec<_> =
+        registry.of_tier(tier).map(|run| Performed::new(run, &Settings::default(), None)).collect();
     recorded(registry, old, &performed)
 }
 
@@ -184,8 +194,7 @@ fn record_makes_moved_counts_fail() {
     manifest.records[0].unique = 50;
     let failure = Performed::new(run, &Settings::default(), Some(&manifest)).failure.unwrap();
     assert_eq!(failure.exit.code(), 21);
-    let moved =
-        "moved: unique states 50 → 58 (+16.0 %); if that is meant, run `lockstep-check record` and review the change";
+    let moved = "moved: unique states 50 → 58 (+16.0 %); if that is meant, run `lockstep-check record` and review the change";
     assert_eq!(failure.text, moved);
 }
 

@@ -152,7 +152,9 @@ impl Model for Barrier {
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
             Property::always("matched", matched),
-            Property::sometimes("a forward is entered by all", |_, group| common_site(group) == Some(Site::Forward)),
+            Property::sometimes("a forward is entered by all", |_, group| {
+                common_site(group) == Some(Site::Forward)
+            }),
         ]
     }
 }
@@ -224,7 +226,8 @@ impl Live for Barrier {
     }
 
     fn mark_state(&self, group: &Group) -> StateMarks {
-        let mut marks = StateMarks { goal: common_site(group) == Some(Site::Forward), ..StateMarks::default() };
+        let mut marks =
+            StateMarks { goal: common_site(group) == Some(Site::Forward), ..StateMarks::default() };
         for (index, rank) in group.ranks.iter().enumerate() {
             marks.pending |= u32::from(rank.ready) << index;
             marks.enabled |= u32::from(!rank.ready && self.arrivals_fair) << index;

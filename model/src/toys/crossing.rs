@@ -63,7 +63,9 @@ impl Model for Crossing {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        vec![Property::sometimes("the second collective completes", |_, progress: &Progress| progress.behind == [1; 2])]
+        vec![Property::sometimes("the second collective completes", |_, progress: &Progress| {
+            progress.behind == [1; 2]
+        })]
     }
 }
 
@@ -74,8 +76,9 @@ impl Explorable for Crossing {
 
     fn lanes(&self, progress: &Progress) -> Vec<Lane> {
         let lane = |rank: usize| {
-            let waits =
-                self.waits_in(progress, rank).map_or_else(|| "-".to_owned(), |number| format!("communicator {number}"));
+            let waits = self
+                .waits_in(progress, rank)
+                .map_or_else(|| "-".to_owned(), |number| format!("communicator {number}"));
             Lane::new(format!("rank {rank}")).with("waits in", waits).with("behind", progress.behind[rank])
         };
         (0..2).map(lane).collect()

@@ -58,7 +58,8 @@ impl Completion {
         let opened = timeout(EVENT_DEADLINE, open(address, fields)).await;
         let (response, connection) = opened.map_err(|_| ClientError::Late)??;
         let status = response.status();
-        let mut completion = Self { body: response.into_body(), pending: Vec::new(), _connection: connection };
+        let mut completion =
+            Self { body: response.into_body(), pending: Vec::new(), _connection: connection };
         if status == StatusCode::OK { Ok(completion) } else { Err(completion.refusal(status).await) }
     }
 
@@ -67,7 +68,11 @@ impl Completion {
         loop {
             if let Some(data) = self.take_event() {
                 let Some(data) = data.strip_prefix("data: ") else { continue };
-                return if data == "[DONE]" { Ok(None) } else { checked(serde_json::from_str(data)?).map(Some) };
+                return if data == "[DONE]" {
+                    Ok(None)
+                } else {
+                    checked(serde_json::from_str(data)?).map(Some)
+                };
             }
             if !self.receive().await? {
                 return Err(ClientError::EndedEarly);
@@ -103,14 +108,18 @@ async fn open(address: SocketAddr, fields: &Value) -> Result<(Response<Incoming>
         // Its errors reach the body's reader as well.
         connection.await.ok();
     });
-    let request = Request::post("/v1/completions").header("host", address.to_string()).header("content-type", "application/json");
+    let request = Request::post("/v1/completions")
+        .header("host", address.to_string())
+        .header("content-type", "application/json");
     let response = sender.send_request(request.body(Body::from(fields.to_string()))?).await?;
     Ok((response, driver))
 }
 
 fn checked(event: Value) -> Result<Value, ClientError> {
     match event.get("error") {
-        Some(error) => Err(ClientError::Refused(error["message"].as_str().unwrap_or("an error without a message").to_owned())),
+        Some(error) => Err(ClientError::Refused(
+            error["message"].as_str().unwrap_or("an error without a message").to_owned(),
+        )),
         None => Ok(event),
     }
 }

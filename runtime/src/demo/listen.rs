@@ -40,8 +40,7 @@ impl Listener {
 
     async fn receive(self) -> Result<Heard, ClientError> {
         let started = Instant::now();
-        let fields =
-            json!({"prompt": self.prompt, "max_tokens": MAX_TOKENS, "stream": true, "stream_options": {"include_usage": true}});
+        let fields = json!({"prompt": self.prompt, "max_tokens": MAX_TOKENS, "stream": true, "stream_options": {"include_usage": true}});
         let mut completion = Completion::request(self.address, &fields).await?;
         let mut lines = Lines { number: self.number, line: self.prompt.to_owned() };
         let mut tokens = 0;

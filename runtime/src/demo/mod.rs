@@ -24,13 +24,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::frontend::{Desk, Standing};
 use crate::launch::{self, Deployment, Endpoint, GroupFlags, LaunchError, Parts, on_runtime};
-use crate::wire::{Progress, RankName};
 use crate::supervisor::{Departure, Stop, on_signals, tell};
+use crate::wire::{Progress, RankName};
 use listen::{Heard, Listener};
 
 /// The prompts, and after how many tokens the client of one closes its connection.
-const PROMPTS: [(&str, Option<usize>); 4] =
-    [("In the beginning", None), ("And the LORD said unto Moses", None), ("Blessed are the", Some(12)), ("The wisdom of", None)];
+const PROMPTS: [(&str, Option<usize>); 4] = [
+    ("In the beginning", None),
+    ("And the LORD said unto Moses", None),
+    ("Blessed are the", Some(12)),
+    ("The wisdom of", None),
+];
 
 /// Longest wait for the groups to be empty once all clients are served or gone.
 const DRAIN_DEADLINE: Duration = Duration::from_secs(10);
@@ -88,7 +92,11 @@ async fn demonstrate(flags: &GroupFlags, parts: &Parts) -> Result<(), LaunchErro
     let pids = departure.pids.clone();
     launch::check(departure)?;
     confirm_gone(&pids)?;
-    tell(&format!("nothing is left running: {} rank processes ended, {} is removed", pids.len(), run_directory.display()));
+    tell(&format!(
+        "nothing is left running: {} rank processes ended, {} is removed",
+        pids.len(),
+        run_directory.display()
+    ));
     Ok(())
 }
 
@@ -121,7 +129,10 @@ async fn show(address: SocketAddr, desk: Arc<Desk>) -> Result<(), DemoError> {
     let started = Instant::now();
     let mut standing = desk.standing();
     // Without a deadline of its own: the supervisor ends the run when the ranks do not get ready.
-    standing.wait_for(|standing| *standing != Standing::Starting).await.map_err(|_| DemoError::Interrupted)?;
+    standing
+        .wait_for(|standing| *standing != Standing::Starting)
+        .await
+        .map_err(|_| DemoError::Interrupted)?;
     tell(&format!(
         "ready on http://{address} after {:.1} s; four prompts at once, one client leaves midway:",
         started.elapsed().as_secs_f32()

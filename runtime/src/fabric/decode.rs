@@ -87,10 +87,7 @@ impl DecodeFabric {
             .name("fabric-decode".to_owned())
             .spawn(move || keeper.keep())
             .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
-        Ok(Self {
-            shared,
-            keeper: Some(keeper),
-        })
+        Ok(Self { shared, keeper: Some(keeper) })
     }
 
     /// Starts the handshake of `leg`; the answer is `HandshakeReady` or `HandshakeFailed`, or
@@ -145,11 +142,7 @@ impl Shared {
 
     fn check_epoch(&self, leg: Leg) -> Result<(), FabricError> {
         let connected = self.epoch;
-        if leg.epoch.0 == connected {
-            Ok(())
-        } else {
-            Err(FabricError::OtherEpoch { leg, connected })
-        }
+        if leg.epoch.0 == connected { Ok(()) } else { Err(FabricError::OtherEpoch { leg, connected }) }
     }
 
     fn is_stopping(&self) -> bool {
@@ -183,14 +176,8 @@ impl Shared {
         let failed = |error| FabricError::io("connecting to the prefill rank", &error);
         let stream = UnixStream::connect(&self.path).map_err(failed)?;
         stream.set_read_timeout(Some(TICK)).map_err(failed)?;
-        stream
-            .set_write_timeout(Some(WRITE_SLICE))
-            .map_err(failed)?;
-        let open = ToPrefill::Open {
-            magic: MAGIC,
-            version: VERSION,
-            epoch: self.epoch,
-        };
+        stream.set_write_timeout(Some(WRITE_SLICE)).map_err(failed)?;
+        let open = ToPrefill::Open { magic: MAGIC, version: VERSION, epoch: self.epoch };
         let frame = Frame::new(&open, Vec::new())?;
         let until = after(OPEN_DEADLINE);
         write_by(&stream, &frame.head, until).map_err(|(_, error)| failed(error))?;
@@ -203,17 +190,14 @@ impl Shared {
         let mut incoming = Incoming::new(Ticking::new(stream, tick), self.limits);
         match incoming.read::<ToDecode>()?.0 {
             ToDecode::Opened { version: VERSION } => Ok(()),
-            ToDecode::Opened { version: theirs } => Err(FabricError::Version {
-                ours: VERSION,
-                theirs,
-            }),
+            ToDecode::Opened { version: theirs } => Err(FabricError::Version { ours: VERSION, theirs }),
             ToDecode::Refused { why } => Err(FabricError::Refused(why)),
             ToDecode::HelloAck { .. }
             | ToDecode::Page { .. }
             | ToDecode::Row { .. }
-            | ToDecode::Fail { .. } => Err(FabricError::Malformed(
-                "a message before the connection was opened",
-            )),
+            | ToDecode::Fail { .. } => {
+                Err(FabricError::Malformed("a message before the connection was opened"))
+            }
         }
     }
 
@@ -247,17 +231,11 @@ impl Shared {
     }
 
     fn read_all(&self, stream: &UnixStream) -> FabricError {
-        let mut incoming = Incoming::new(
-            BufReader::new(Ticking::new(stream, || self.tick())),
-            self.limits,
-        );
+        let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, || self.tick())), self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {
                 // Before the lock: a revocation need not wait for a checksum.
-                let body = Body {
-                    bytes: body,
-                    is_whole: is_whole(&message, body),
-                };
+                let body = Body { bytes: body, is_whole: is_whole(&message, body) };
                 self.grants().receive(message, body)
             });
             if let Err(why) = received {

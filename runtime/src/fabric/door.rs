@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use super::error::FabricError;
 use super::frame::{
-    Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, bounded_reason,
-    require_before,
+    Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, bounded_reason, require_before,
 };
 use super::outbox::Outbox;
 use super::prefill::{Link, PrefillInbound, Shared};
@@ -38,12 +37,7 @@ struct Connection {
 
 impl Porter {
     pub(super) fn new(shared: Arc<Shared>, doorway: Doorway) -> Self {
-        Self {
-            shared,
-            doorway,
-            newest: 0,
-            connection: None,
-        }
+        Self { shared, doorway, newest: 0, connection: None }
     }
 
     /// Answers callers until the fabric stops.
@@ -88,9 +82,7 @@ impl Porter {
     fn open(&self, stream: &UnixStream) -> Result<u64, FabricError> {
         let failed = |error| FabricError::io("preparing a connection", &error);
         stream.set_read_timeout(Some(TICK)).map_err(failed)?;
-        stream
-            .set_write_timeout(Some(WRITE_SLICE))
-            .map_err(failed)?;
+        stream.set_write_timeout(Some(WRITE_SLICE)).map_err(failed)?;
         let until = after(OPEN_DEADLINE);
         let tick = || require_before(until).and_then(|()| self.shared.go_on());
         let caller = Ticking::new(stream, tick);
@@ -99,25 +91,14 @@ impl Porter {
     }
 
     fn judge(&self, opening: &ToPrefill) -> Result<u64, FabricError> {
-        let ToPrefill::Open {
-            magic: MAGIC,
-            version,
-            epoch,
-        } = *opening
-        else {
+        let ToPrefill::Open { magic: MAGIC, version, epoch } = *opening else {
             return Err(FabricError::Malformed("no opening of a connection"));
         };
         if version != VERSION {
-            return Err(FabricError::Version {
-                ours: VERSION,
-                theirs: version,
-            });
+            return Err(FabricError::Version { ours: VERSION, theirs: version });
         }
         if epoch < self.newest {
-            return Err(FabricError::OldEpoch {
-                newest: self.newest,
-                theirs: epoch,
-            });
+            return Err(FabricError::OldEpoch { newest: self.newest, theirs: epoch });
         }
         Ok(epoch)
     }
@@ -133,10 +114,7 @@ impl Porter {
             .name("fabric-prefill-reader".to_owned())
             .spawn(move || shared.serve(&streaming, Link { epoch, outbox }))
             .map_err(|error| FabricError::io("starting a reader", &error))?;
-        Ok(Connection {
-            stream,
-            reader: Some(reader),
-        })
+        Ok(Connection { stream, reader: Some(reader) })
     }
 }
 

@@ -16,9 +16,7 @@ pub enum FabricError {
     #[error("no peer is connected; wait for it, or see its log")]
     Disconnected,
     /// The peer sent what is no frame of this protocol.
-    #[error(
-        "the peer sent bytes that are no valid frame ({0}); is it the same build and the right socket?"
-    )]
+    #[error("the peer sent bytes that are no valid frame ({0}); is it the same build and the right socket?")]
     Malformed(&'static str),
     /// The peer does not answer.
     #[error("the peer did not answer by the deadline; it is stuck or stopped")]
@@ -30,9 +28,7 @@ pub enum FabricError {
     #[error("the peer refused the connection: {0}")]
     Refused(String),
     /// The peer speaks another version.
-    #[error(
-        "the peer speaks version {theirs} of the fabric, this rank {ours}; run one build on both sides"
-    )]
+    #[error("the peer speaks version {theirs} of the fabric, this rank {ours}; run one build on both sides")]
     Version {
         /// This rank's version.
         ours: u32,
@@ -40,9 +36,7 @@ pub enum FabricError {
         theirs: u32,
     },
     /// The peer is of an older epoch than one already seen.
-    #[error(
-        "the peer is of epoch {theirs}, but epoch {newest} has been here; stop the old process"
-    )]
+    #[error("the peer is of epoch {theirs}, but epoch {newest} has been here; stop the old process")]
     OldEpoch {
         /// The newest epoch seen.
         newest: u64,
@@ -50,9 +44,7 @@ pub enum FabricError {
         theirs: u64,
     },
     /// A frame is longer than the fabric's limits.
-    #[error(
-        "{what} of {length} is over the limit of {limit}; give both sides the same, larger limits"
-    )]
+    #[error("{what} of {length} is over the limit of {limit}; give both sides the same, larger limits")]
     Oversize {
         /// What is too long.
         what: &'static str,
@@ -98,10 +90,6 @@ pub enum FabricError {
 
 impl FabricError {
     pub(super) fn io(doing: &'static str, error: &io::Error) -> Self {
-        Self::Io {
-            doing,
-            kind: error.kind(),
-            text: error.to_string(),
-        }
+        Self::Io { doing, kind: error.kind(), text: error.to_string() }
     }
 }

@@ -34,12 +34,7 @@ const PAGE_NUMBER_BYTES: usize = 5;
 /// Whether a message's body is what its sender meant: always, but for a page with a wrong checksum.
 pub(super) fn is_whole(message: &ToDecode, body: &[u8]) -> bool {
     match *message {
-        ToDecode::Page {
-            leg,
-            index,
-            page,
-            checksum: claimed,
-        } => claimed == checksum(leg, index, page, body),
+        ToDecode::Page { leg, index, page, checksum: claimed } => claimed == checksum(leg, index, page, body),
         ToDecode::Opened { .. }
         | ToDecode::Refused { .. }
         | ToDecode::HelloAck { .. }
@@ -65,9 +60,7 @@ pub struct FabricLimits {
 
 impl FabricLimits {
     fn head_bytes(&self) -> usize {
-        self.pages_per_leg
-            .saturating_mul(PAGE_NUMBER_BYTES)
-            .saturating_add(FIXED_HEAD_BYTES + REASON_BYTES)
+        self.pages_per_leg.saturating_mul(PAGE_NUMBER_BYTES).saturating_add(FIXED_HEAD_BYTES + REASON_BYTES)
     }
 
     /// Refuses more pages than one leg may have.
@@ -79,21 +72,10 @@ impl FabricLimits {
 /// Messages from decode to prefill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToPrefill {
-    Open {
-        magic: u32,
-        version: u32,
-        epoch: u64,
-    },
-    Hello {
-        leg: Leg,
-    },
-    List {
-        leg: Leg,
-        pages: Vec<u32>,
-    },
-    Revoke {
-        leg: Leg,
-    },
+    Open { magic: u32, version: u32, epoch: u64 },
+    Hello { leg: Leg },
+    List { leg: Leg, pages: Vec<u32> },
+    Revoke { leg: Leg },
 }
 
 /// Messages from prefill to decode.
@@ -145,11 +127,7 @@ pub(super) fn bounded_reason(reason: &str) -> String {
 
 /// Refuses a body where none belongs.
 pub(super) fn require_no_body(body: &[u8]) -> Result<(), FabricError> {
-    if body.is_empty() {
-        Ok(())
-    } else {
-        Err(FabricError::Malformed("a body where none belongs"))
-    }
+    if body.is_empty() { Ok(()) } else { Err(FabricError::Malformed("a body where none belongs")) }
 }
 
 /// A message ready to be written.
@@ -164,18 +142,10 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn new<M: Serialize>(message: &M, body: Vec<u8>) -> Result<Self, FabricError> {
         let unencodable = FabricError::Malformed("a message could not be encoded");
-        let mut head =
-            postcard::to_extend(message, vec![0; PREFIX_BYTES]).map_err(|_| unencodable)?;
-        let lengths = [
-            prefix("a head", head.len() - PREFIX_BYTES)?,
-            prefix("a body", body.len())?,
-        ];
+        let mut head = postcard::to_extend(message, vec![0; PREFIX_BYTES]).map_err(|_| unencodable)?;
+        let lengths = [prefix("a head", head.len() - PREFIX_BYTES)?, prefix("a body", body.len())?];
         head[..PREFIX_BYTES].copy_from_slice(lengths.as_flattened());
-        Ok(Self {
-            head,
-            body,
-            ends: None,
-        })
+        Ok(Self { head, body, ends: None })
     }
 }
 
@@ -189,20 +159,13 @@ pub(super) struct Incoming<R> {
 
 impl<R: Read> Incoming<R> {
     pub(super) fn new(input: R, limits: FabricLimits) -> Self {
-        Self {
-            input,
-            limits,
-            head: Vec::new(),
-            body: Vec::new(),
-        }
+        Self { input, limits, head: Vec::new(), body: Vec::new() }
     }
 
     /// The next message and its body.
     pub(super) fn read<M: DeserializeOwned>(&mut self) -> Result<(M, &[u8]), FabricError> {
         let mut prefix = [0; PREFIX_BYTES];
-        self.input
-            .read_exact(&mut prefix)
-            .map_err(|error| ended(&error))?;
+        self.input.read_exact(&mut prefix).map_err(|error| ended(&error))?;
         let (head, body) = lengths(prefix);
         check("a frame's head", head, self.limits.head_bytes())?;
         check("a page", body, self.limits.page_bytes)?;
@@ -249,31 +212,19 @@ impl<T: FnMut() -> io::Result<()>> Read for Ticking<'_, T> {
 
 /// Fails once `until` has passed: the tick of a wait with a deadline.
 pub(super) fn require_before(until: Instant) -> io::Result<()> {
-    if Instant::now() < until {
-        Ok(())
-    } else {
-        Err(ErrorKind::TimedOut.into())
-    }
+    if Instant::now() < until { Ok(()) } else { Err(ErrorKind::TimedOut.into()) }
 }
 
 fn check(what: &'static str, length: usize, limit: usize) -> Result<(), FabricError> {
     if length > limit {
-        return Err(FabricError::Oversize {
-            what,
-            length,
-            limit,
-        });
+        return Err(FabricError::Oversize { what, length, limit });
     }
     Ok(())
 }
 
 fn prefix(what: &'static str, length: usize) -> Result<[u8; 4], FabricError> {
     let limit = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
-    let fits = u32::try_from(length).map_err(|_| FabricError::Oversize {
-        what,
-        length,
-        limit,
-    });
+    let fits = u32::try_from(length).map_err(|_| FabricError::Oversize { what, length, limit });
     fits.map(u32::to_le_bytes)
 }
 

@@ -103,12 +103,7 @@ pub(super) struct Grants {
 
 impl Grants {
     pub(super) fn new(sink: Sink) -> Self {
-        Self {
-            sink,
-            legs: BTreeMap::new(),
-            link: None,
-            dropped: 0,
-        }
+        Self { sink, legs: BTreeMap::new(), link: None, dropped: 0 }
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -120,26 +115,14 @@ impl Grants {
         if self.legs.contains_key(&leg) {
             return;
         }
-        self.legs.insert(
-            leg,
-            Stage::Greeting {
-                since: Instant::now(),
-            },
-        );
+        self.legs.insert(leg, Stage::Greeting { since: Instant::now() });
         // One that finds no way out expires like one that is not answered.
         drop(self.send(&ToPrefill::Hello { leg }));
     }
 
     /// Opens the grant of `leg` and sends its list; again for the same pages, sends it again.
-    pub(super) fn publish(
-        &mut self,
-        leg: Leg,
-        pages: &[u32],
-    ) -> Result<(), FabricError> {
-        let stage = self
-            .legs
-            .get_mut(&leg)
-            .ok_or(FabricError::NotReady { leg })?;
+    pub(super) fn publish(&mut self, leg: Leg, pages: &[u32]) -> Result<(), FabricError> {
+        let stage = self.legs.get_mut(&leg).ok_or(FabricError::NotReady { leg })?;
         let fresh = match stage {
             Stage::Greeting { .. } => return Err(FabricError::NotReady { leg }),
             Stage::Granted { pages: granted } if granted != pages => {
@@ -149,13 +132,8 @@ impl Grants {
             Stage::Ready => true,
         };
         let pages = pages.to_vec();
-        *stage = Stage::Granted {
-            pages: pages.clone(),
-        };
-        let sent = self.send(&ToPrefill::List {
-            leg,
-            pages,
-        });
+        *stage = Stage::Granted { pages: pages.clone() };
+        let sent = self.send(&ToPrefill::List { leg, pages });
         if sent.is_err() && fresh {
             self.legs.insert(leg, Stage::Ready);
         }
@@ -191,9 +169,7 @@ impl Grants {
     /// Fails the hellos that have waited for `patience`.
     pub(super) fn expire(&mut self, patience: Duration, why: &FabricError) {
         let now = Instant::now();
-        let expired = self
-            .greeting()
-            .filter(|(_, since)| now.duration_since(*since) >= patience);
+        let expired = self.greeting().filter(|(_, since)| now.duration_since(*since) >= patience);
         for leg in expired.map(|(leg, _)| leg).collect::<Vec<_>>() {
             self.legs.remove(&leg);
             let why = why.clone();
@@ -208,9 +184,7 @@ impl Grants {
         }
         let delivered = match message {
             ToDecode::HelloAck { leg } => self.acknowledge(leg),
-            ToDecode::Page {
-                leg, index, page, ..
-            } => self.page(leg, index, page, body),
+            ToDecode::Page { leg, index, page, .. } => self.page(leg, index, page, body),
             ToDecode::Row { leg, row } => self.finish(leg, DecodeInbound::Row { leg, row }),
             ToDecode::Fail { leg, reason } => {
                 let reason = LegFailure::Prefill(reason);
@@ -237,20 +211,13 @@ impl Grants {
         let Some(Stage::Granted { pages }) = self.legs.get(&leg) else {
             return false;
         };
-        let granted = usize::try_from(index)
-            .ok()
-            .and_then(|index| pages.get(index));
+        let granted = usize::try_from(index).ok().and_then(|index| pages.get(index));
         if granted != Some(&page) {
             return false;
         }
         let bytes = body.bytes;
         (self.sink)(if body.is_whole {
-            DecodeInbound::Page {
-                leg,
-                index,
-                page,
-                bytes,
-            }
+            DecodeInbound::Page { leg, index, page, bytes }
         } else {
             DecodeInbound::Corrupt { leg, index }
         });

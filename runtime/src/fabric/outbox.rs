@@ -48,14 +48,9 @@ impl Outbox {
         let until = after(deadline);
         let mut state = self.lock();
         while state.ended.is_none() && state.queue.len() >= self.limit {
-            let left = until
-                .checked_duration_since(Instant::now())
-                .filter(|left| !left.is_zero());
+            let left = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero());
             let left = left.ok_or(FabricError::QueueFull)?;
-            (state, _) = self
-                .room
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
         if state.ended.is_some() {
             return Err(FabricError::Disconnected);
@@ -80,8 +75,8 @@ impl Outbox {
         let ending = Ending::new(self, stream);
         while let Some(frame) = self.next() {
             let until = after(self.write_deadline);
-            let done = write_by(stream, &frame.head, until)
-                .and_then(|()| write_by(stream, &frame.body, until));
+            let done =
+                write_by(stream, &frame.head, until).and_then(|()| write_by(stream, &frame.body, until));
             if let Err((_, error)) = done {
                 ending.end(cause(&error));
                 return;
@@ -100,10 +95,7 @@ impl Outbox {
                 self.room.notify_one();
                 return Some(frame);
             }
-            state = self
-                .ready
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = self.ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 

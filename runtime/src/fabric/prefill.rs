@@ -14,8 +14,7 @@ use std::thread::{self, JoinHandle};
 use super::door::Porter;
 use super::error::FabricError;
 use super::frame::{
-    FabricLimits, Frame, Incoming, Ticking, ToDecode, ToPrefill, bounded_reason, checksum,
-    require_no_body,
+    FabricLimits, Frame, Incoming, Ticking, ToDecode, ToPrefill, bounded_reason, checksum, require_no_body,
 };
 use super::leg::{Leg, Row};
 use super::outbox::{Ending, Outbox};
@@ -94,8 +93,8 @@ impl PrefillFabric {
         limits: FabricLimits,
         sink: impl Fn(PrefillInbound) + Send + 'static,
     ) -> Result<Self, FabricError> {
-        let doorway = Doorway::open(path)
-            .map_err(|error| FabricError::io("listening for the decode rank", &error))?;
+        let doorway =
+            Doorway::open(path).map_err(|error| FabricError::io("listening for the decode rank", &error))?;
         let shared = Arc::new(Shared {
             limits,
             sink: Mutex::new(Box::new(sink)),
@@ -107,10 +106,7 @@ impl PrefillFabric {
             .name("fabric-prefill".to_owned())
             .spawn(move || Porter::new(porter, doorway).keep_door())
             .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
-        Ok(Self {
-            shared,
-            porter: Some(porter),
-        })
+        Ok(Self { shared, porter: Some(porter) })
     }
 
     /// Queues one page: `index` in the published list, `page` as decode numbers it. The bytes are
@@ -119,28 +115,13 @@ impl PrefillFabric {
     /// # Errors
     /// `Disconnected` or `OtherEpoch` if the leg's decode rank is gone; `QueueFull` after the
     /// enqueue deadline; `Oversize`.
-    pub fn write_page(
-        &self,
-        leg: Leg,
-        index: u32,
-        page: u32,
-        bytes: Vec<u8>,
-    ) -> Result<(), FabricError> {
+    pub fn write_page(&self, leg: Leg, index: u32, page: u32, bytes: Vec<u8>) -> Result<(), FabricError> {
         let (length, limit) = (bytes.len(), self.shared.limits.page_bytes);
         if length > limit {
-            return Err(FabricError::Oversize {
-                what: "a page",
-                length,
-                limit,
-            });
+            return Err(FabricError::Oversize { what: "a page", length, limit });
         }
         let checksum = checksum(leg, index, page, &bytes);
-        let message = ToDecode::Page {
-            leg,
-            index,
-            page,
-            checksum,
-        };
+        let message = ToDecode::Page { leg, index, page, checksum };
         self.shared.queue(leg, Frame::new(&message, bytes)?)
     }
 
@@ -204,8 +185,7 @@ impl Shared {
         let Link { epoch, outbox } = link.clone();
         let why = thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
-            let writer =
-                || outbox.write_out(stream, |leg| self.report(PrefillInbound::Written { leg }));
+            let writer = || outbox.write_out(stream, |leg| self.report(PrefillInbound::Written { leg }));
             let why = match thread::Builder::new().spawn_scoped(scope, writer) {
                 Ok(_) => {
                     *self.link() = Some(link);
@@ -240,16 +220,10 @@ impl Shared {
                 let answer = Frame::new(&ToDecode::HelloAck { leg }, Vec::new())?;
                 outbox.push(answer, self.limits.write_deadline)?;
             }
-            ToPrefill::List {
-                leg,
-                pages,
-            } => {
+            ToPrefill::List { leg, pages } => {
                 require_epoch(leg, epoch)?;
                 self.limits.check_pages(pages.len())?;
-                self.report(PrefillInbound::List {
-                    leg,
-                    pages,
-                });
+                self.report(PrefillInbound::List { leg, pages });
             }
             ToPrefill::Revoke { leg } => {
                 require_epoch(leg, epoch)?;
@@ -261,18 +235,10 @@ impl Shared {
     }
 
     pub(super) fn go_on(&self) -> io::Result<()> {
-        if self.is_stopping() {
-            Err(ErrorKind::ConnectionReset.into())
-        } else {
-            Ok(())
-        }
+        if self.is_stopping() { Err(ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
 fn require_epoch(leg: Leg, connected: u64) -> Result<(), FabricError> {
-    if leg.epoch.0 == connected {
-        Ok(())
-    } else {
-        Err(FabricError::OtherEpoch { leg, connected })
-    }
+    if leg.epoch.0 == connected { Ok(()) } else { Err(FabricError::OtherEpoch { leg, connected }) }
 }

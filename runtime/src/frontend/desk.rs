@@ -224,7 +224,10 @@ impl Desk {
             }
             RankToFront::Ended { request, outcome } => {
                 leader_only(from, "ended")?;
-                inner.journal.ended(request, outcome).map_err(|source| GroupFault::Journal { rank: from, source })
+                inner
+                    .journal
+                    .ended(request, outcome)
+                    .map_err(|source| GroupFault::Journal { rank: from, source })
             }
             RankToFront::LegWanted { request, leg, generated } => {
                 leader_only(from, "leg_wanted")?;

@@ -1,9 +1,9 @@
 //! The desk without sockets: what ranks say against what clients get.
 
 use super::*;
-use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use crate::frontend::{Delivery, End};
 use crate::wire::FinishReason;
+use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 
 const PREFILL: RankName = RankName { role: Role::Prefill, rank: 0 };
 const ROOM: Room = Room { pages: 8, page_size: 16, slots: 2, context: 100 };
@@ -15,7 +15,13 @@ struct Ranks {
 }
 
 fn joined() -> Ranks {
-    let desk = Desk::new(DeskPlan { decode_ranks: 1, prefill_ranks: 1, max_queue: 2, vocabulary: 256, silence_ticks: 3 });
+    let desk = Desk::new(DeskPlan {
+        decode_ranks: 1,
+        prefill_ranks: 1,
+        max_queue: 2,
+        vocabulary: 256,
+        silence_ticks: 3,
+    });
     let [decode, prefill] = [(DECODE_LEADER, 1), (PREFILL, 2)].map(|(rank, pid)| {
         desk.process_started(rank, pid);
         desk.join(rank, pid).unwrap()
@@ -123,7 +129,13 @@ fn desk_keeps_stopping_whatever_is_lost_meanwhile() {
 
 #[test]
 fn desk_asks_a_rank_to_leave_that_comes_during_the_stop() {
-    let desk = Desk::new(DeskPlan { decode_ranks: 1, prefill_ranks: 1, max_queue: 2, vocabulary: 256, silence_ticks: 3 });
+    let desk = Desk::new(DeskPlan {
+        decode_ranks: 1,
+        prefill_ranks: 1,
+        max_queue: 2,
+        vocabulary: 256,
+        silence_ticks: 3,
+    });
     desk.process_started(DECODE_LEADER, 1);
     desk.stop();
     assert_eq!(desk.join(DECODE_LEADER, 1).unwrap().try_recv(), Ok(FrontToRank::Shutdown));

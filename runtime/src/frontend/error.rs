@@ -112,7 +112,9 @@ impl ApiError {
     /// The HTTP status.
     pub fn status(&self) -> StatusCode {
         match self {
-            Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::TooLong { .. } => StatusCode::BAD_REQUEST,
+            Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::TooLong { .. } => {
+                StatusCode::BAD_REQUEST
+            }
             Self::WrongContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::SlowBody { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
@@ -134,8 +136,13 @@ impl ApiError {
             Self::Stopping => Some("stopping"),
             Self::Lost { .. } => Some("group_lost"),
             Self::Failed { .. } => Some("request_failed"),
-            Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::WrongContentType => None,
-            Self::SlowBody { .. } | Self::BodyTooLarge { .. } | Self::UnknownPath { .. } | Self::WrongMethod { .. } => None,
+            Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::WrongContentType => {
+                None
+            }
+            Self::SlowBody { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::UnknownPath { .. }
+            | Self::WrongMethod { .. } => None,
         }
     }
 
@@ -144,8 +151,13 @@ impl ApiError {
             Self::Invalid { param, .. } => Some(param),
             Self::TooLong { .. } => Some("max_tokens"),
             Self::UnknownModel { .. } => Some("model"),
-            Self::BadJson { .. } | Self::BadBody { .. } | Self::WrongContentType | Self::SlowBody { .. } => None,
-            Self::BodyTooLarge { .. } | Self::UnknownPath { .. } | Self::WrongMethod { .. } | Self::QueueFull { .. } => None,
+            Self::BadJson { .. } | Self::BadBody { .. } | Self::WrongContentType | Self::SlowBody { .. } => {
+                None
+            }
+            Self::BodyTooLarge { .. }
+            | Self::UnknownPath { .. }
+            | Self::WrongMethod { .. }
+            | Self::QueueFull { .. } => None,
             Self::Starting | Self::Stopping | Self::Lost { .. } | Self::Failed { .. } => None,
         }
     }
@@ -172,8 +184,13 @@ impl ApiError {
             Self::QueueFull { .. } | Self::Starting => Some(("retry-after", "1")),
             Self::Stopping => Some(("x-should-retry", "false")),
             Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::TooLong { .. } => None,
-            Self::WrongContentType | Self::SlowBody { .. } | Self::BodyTooLarge { .. } | Self::UnknownModel { .. } => None,
-            Self::UnknownPath { .. } | Self::WrongMethod { .. } | Self::Lost { .. } | Self::Failed { .. } => None,
+            Self::WrongContentType
+            | Self::SlowBody { .. }
+            | Self::BodyTooLarge { .. }
+            | Self::UnknownModel { .. } => None,
+            Self::UnknownPath { .. } | Self::WrongMethod { .. } | Self::Lost { .. } | Self::Failed { .. } => {
+                None
+            }
         }
     }
 }

@@ -70,7 +70,15 @@ pub(crate) struct Rank {
 
 impl Rank {
     fn new() -> Self {
-        Self { state: RankState::Starting, pid: None, outbox: None, room: None, progress: None, heard: None, quiet_ticks: 0 }
+        Self {
+            state: RankState::Starting,
+            pid: None,
+            outbox: None,
+            room: None,
+            progress: None,
+            heard: None,
+            quiet_ticks: 0,
+        }
     }
 
     /// Takes note of a sign of life.
@@ -132,7 +140,13 @@ impl Groups {
     }
 
     /// Binds a connection to its rank; `false` when this rank has one, or this process is not that rank's.
-    pub(crate) fn join(&mut self, name: RankName, pid: u32, outbox: mpsc::Sender<FrontToRank>, now: Instant) -> bool {
+    pub(crate) fn join(
+        &mut self,
+        name: RankName,
+        pid: u32,
+        outbox: mpsc::Sender<FrontToRank>,
+        now: Instant,
+    ) -> bool {
         // A process that has ended already may still have left its last words.
         let expected = |rank: &&mut Rank| rank.heard.is_none() && rank.pid == Some(pid);
         let Some(rank) = self.rank(name).filter(expected) else { return false };

@@ -145,7 +145,13 @@ impl Journal {
     ///
     /// # Errors
     /// A [`JournalFault`] when it is not the next token of an open request.
-    pub(crate) fn token(&mut self, request: u64, index: u32, token: u32, ended: Option<Outcome>) -> Result<(), JournalFault> {
+    pub(crate) fn token(
+        &mut self,
+        request: u64,
+        index: u32,
+        token: u32,
+        ended: Option<Outcome>,
+    ) -> Result<(), JournalFault> {
         let entry = self.open.get_mut(&request).ok_or(JournalFault::Unknown { request })?;
         entry.check_turn(request, index)?;
         entry.sent.push(token);
@@ -181,7 +187,9 @@ impl Journal {
     /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most.
     pub(crate) fn abandon(&mut self, request: u64) -> bool {
         let listener = self.open.get_mut(&request).map(|entry| &mut entry.listener);
-        listener.is_some_and(|listener| matches!(std::mem::replace(listener, Listener::Nobody), Listener::Client(_)))
+        listener.is_some_and(|listener| {
+            matches!(std::mem::replace(listener, Listener::Nobody), Listener::Client(_))
+        })
     }
 
     /// Ends every client's stream for `reason`; the requests that the decode group is to abort, in acceptance order.

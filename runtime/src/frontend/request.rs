@@ -52,7 +52,11 @@ pub(super) fn given<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'
     fields.get(name).filter(|value| !value.is_null())
 }
 
-fn field<T: DeserializeOwned>(fields: &Map<String, Value>, name: &'static str, expected: &str) -> Result<Option<T>, ApiError> {
+fn field<T: DeserializeOwned>(
+    fields: &Map<String, Value>,
+    name: &'static str,
+    expected: &str,
+) -> Result<Option<T>, ApiError> {
     let Some(value) = given(fields, name) else { return Ok(None) };
     let parsed = serde_json::from_value(value.clone());
     parsed.map(Some).map_err(|_| ApiError::invalid(name, format!("{name} must be {expected}")))
@@ -82,7 +86,10 @@ fn include_usage(fields: &Map<String, Value>, stream: bool) -> Result<bool, ApiE
     let options: Option<Map<String, Value>> = field(fields, "stream_options", "an object")?;
     let Some(options) = options else { return Ok(false) };
     if !stream {
-        return Err(ApiError::invalid("stream_options", "stream_options is only taken together with stream: true"));
+        return Err(ApiError::invalid(
+            "stream_options",
+            "stream_options is only taken together with stream: true",
+        ));
     }
     if given(&options, "continuous_usage_stats").is_some_and(|value| value != false) {
         return Err(unsupported::refusal("stream_options.continuous_usage_stats"));
@@ -95,7 +102,9 @@ fn prompt(fields: &Map<String, Value>) -> Result<Prompt, ApiError> {
     let prompt = match given(fields, "prompt") {
         Some(Value::Array(prompts)) => match prompts.as_slice() {
             [only @ (Value::String(_) | Value::Array(_))] => only,
-            [Value::String(_) | Value::Array(_), ..] => return Err(ApiError::invalid("prompt", "send one prompt per request")),
+            [Value::String(_) | Value::Array(_), ..] => {
+                return Err(ApiError::invalid("prompt", "send one prompt per request"));
+            }
             _ => return tokens(prompts).ok_or_else(wrong),
         },
         Some(other) => other,
@@ -155,7 +164,15 @@ mod tests {
 
     #[test]
     fn request_wrong_fields_are_named() {
-        for prompt in [json!(["a", "b"]), json!([1, "b"]), json!([-1]), json!([1.5]), json!({}), json!(4), json!([[1], [2]])] {
+        for prompt in [
+            json!(["a", "b"]),
+            json!([1, "b"]),
+            json!([-1]),
+            json!([1.5]),
+            json!({}),
+            json!(4),
+            json!([[1], [2]]),
+        ] {
             assert_eq!(param(&json!({"prompt": prompt})), "prompt", "{prompt}");
         }
         assert_eq!(param(&json!({})), "prompt");
@@ -169,9 +186,11 @@ mod tests {
 
     #[test]
     fn request_usage_is_asked_for_in_stream_options() {
-        let body = json!({"prompt": "a", "stream": true, "stream_options": {"include_usage": true}, "who": "knows"});
+        let body =
+            json!({"prompt": "a", "stream": true, "stream_options": {"include_usage": true}, "who": "knows"});
         assert!(parse(&body).unwrap().include_usage);
-        let continuous = json!({"prompt": "a", "stream": true, "stream_options": {"continuous_usage_stats": true}});
+        let continuous =
+            json!({"prompt": "a", "stream": true, "stream_options": {"continuous_usage_stats": true}});
         assert_eq!(param(&continuous), "stream_options.continuous_usage_stats");
     }
 }

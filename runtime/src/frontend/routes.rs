@@ -131,7 +131,10 @@ fn check_prompt(prompt: &[u32], vocabulary: u32) -> Result<(), ApiError> {
         return Err(ApiError::invalid("prompt", "prompt must have one token at least"));
     }
     match prompt.iter().find(|&&token| token >= vocabulary) {
-        Some(token) => Err(ApiError::invalid("prompt", format!("prompt has token {token}, but ids go up to {}", vocabulary - 1))),
+        Some(token) => Err(ApiError::invalid(
+            "prompt",
+            format!("prompt has token {token}, but ids go up to {}", vocabulary - 1),
+        )),
         None => Ok(()),
     }
 }
@@ -177,7 +180,9 @@ mod tests {
 
     #[test]
     fn routes_json_is_known_by_its_essence() {
-        for (value, expected) in [("application/json", true), ("Application/JSON; charset=utf-8", true), ("text/plain", false)] {
+        for (value, expected) in
+            [("application/json", true), ("Application/JSON; charset=utf-8", true), ("text/plain", false)]
+        {
             let mut headers = HeaderMap::new();
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(value));
             assert_eq!(is_json(&headers), expected, "{value}");

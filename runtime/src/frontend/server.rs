@@ -83,8 +83,10 @@ async fn serve(stream: TcpStream, _permit: OwnedSemaphorePermit, router: Router,
     stream.set_nodelay(true).ok();
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_DEADLINE);
-    let connection =
-        builder.serve_connection(TokioIo::new(WriteDeadline::new(stream, WRITE_DEADLINE)), TowerToHyperService::new(router));
+    let connection = builder.serve_connection(
+        TokioIo::new(WriteDeadline::new(stream, WRITE_DEADLINE)),
+        TowerToHyperService::new(router),
+    );
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

@@ -32,7 +32,12 @@ struct Piece {
 }
 
 impl Answer {
-    pub(crate) fn new(live: LiveRequest, detokenizer: Box<dyn Detokenizer>, model: String, prompt_tokens: usize) -> Self {
+    pub(crate) fn new(
+        live: LiveRequest,
+        detokenizer: Box<dyn Detokenizer>,
+        model: String,
+        prompt_tokens: usize,
+    ) -> Self {
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Self { live, detokenizer, model, created, prompt_tokens, completion_tokens: 0 }
     }
@@ -109,7 +114,9 @@ impl Stage {
     async fn next(self, include_usage: bool) -> Option<(Result<String, Infallible>, Self)> {
         let Self::Open(mut answer) = self else { return None };
         let (events, stage) = match answer.piece().await {
-            Ok(piece) if piece.finish.is_some() => (answer.chunk(&piece) + &answer.last_events(include_usage), Self::Closed),
+            Ok(piece) if piece.finish.is_some() => {
+                (answer.chunk(&piece) + &answer.last_events(include_usage), Self::Closed)
+            }
             Ok(piece) => (answer.chunk(&piece), Self::Open(answer)),
             Err(error) => (event(&error.body()), Self::Closed),
         };

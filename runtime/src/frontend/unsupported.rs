@@ -60,7 +60,10 @@ const FIELDS: [(&str, Neutral); 16] = [
 /// [`ApiError::Invalid`] with the field's name.
 pub(super) fn check(fields: &Map<String, Value>) -> Result<(), ApiError> {
     if given(fields, "temperature").is_some_and(|value| value.as_f64() != Some(0.0)) {
-        return Err(ApiError::invalid("temperature", "decoding is greedy only: leave temperature out or set it to 0"));
+        return Err(ApiError::invalid(
+            "temperature",
+            "decoding is greedy only: leave temperature out or set it to 0",
+        ));
     }
     let set = |&(name, neutral): &(&'static str, Neutral)| {
         given(fields, name).is_some_and(|value| !neutral.holds(value)).then_some(name)

@@ -20,12 +20,7 @@ pub trait Collectives {
     ///
     /// # Errors
     /// Any [`GroupError`] of a peer; on error `values` is unspecified and must not be used.
-    fn all_reduce_min(
-        &mut self,
-        tag: Tag,
-        values: &mut [u64],
-        deadline: Duration,
-    ) -> Result<(), GroupError>;
+    fn all_reduce_min(&mut self, tag: Tag, values: &mut [u64], deadline: Duration) -> Result<(), GroupError>;
 
     /// Gives every rank the payload of `root`, which alone passes `Some`; at most `max` bytes.
     ///

@@ -166,11 +166,7 @@ impl fmt::Display for Setting {
 
 impl GroupError {
     pub(super) fn io(doing: &'static str, error: &io::Error) -> Self {
-        Self::Io {
-            doing,
-            kind: error.kind(),
-            text: error.to_string(),
-        }
+        Self::Io { doing, kind: error.kind(), text: error.to_string() }
     }
 
     /// Whom a poison frame sent by rank `me` names for this error, and what that rank last entered.

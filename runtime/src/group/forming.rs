@@ -48,9 +48,7 @@ pub struct Forming {
 /// The connected streams by rank, `None` at this rank's own place.
 pub(super) fn meet(forming: &Forming) -> Result<Vec<Option<UnixStream>>, GroupError> {
     if forming.rank >= forming.size || u32::try_from(forming.size).is_err() {
-        return Err(GroupError::Misuse(
-            "a rank must be below the group's size, and the size below 2^32",
-        ));
+        return Err(GroupError::Misuse("a rank must be below the group's size, and the size below 2^32"));
     }
     let doorway = Doorway::open(&forming.path(forming.rank))
         .map_err(|error| GroupError::io("listening for the other ranks", &error))?;
@@ -132,17 +130,8 @@ impl Hello {
             return pair(Setting::Epoch, &self.epoch, &theirs.epoch);
         }
         if self.fingerprint != theirs.fingerprint {
-            let hex = |bytes: &[u8; 32]| {
-                bytes
-                    .iter()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>()
-            };
-            return pair(
-                Setting::Fingerprint,
-                &hex(&self.fingerprint),
-                &hex(&theirs.fingerprint),
-            );
+            let hex = |bytes: &[u8; 32]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+            return pair(Setting::Fingerprint, &hex(&self.fingerprint), &hex(&theirs.fingerprint));
         }
         None
     }
@@ -168,12 +157,7 @@ impl Newcomer {
     fn greet(stream: UnixStream, expected: Option<usize>, hello: &Hello) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         (&stream).write_all(&hello.encode())?;
-        Ok(Self {
-            stream,
-            expected,
-            bytes: [0; HELLO_BYTES],
-            filled: 0,
-        })
+        Ok(Self { stream, expected, bytes: [0; HELLO_BYTES], filled: 0 })
     }
 
     fn progress(&mut self) -> Progress {
@@ -208,8 +192,7 @@ impl Meeting<'_> {
             self.check_time(rank, until)?;
             thread::sleep(PAUSE);
         }
-        self.difference
-            .map_or(Ok(self.met), |(error, _)| Err(error))
+        self.difference.map_or(Ok(self.met), |(error, _)| Err(error))
     }
 
     fn absent(&self) -> Option<usize> {
@@ -226,19 +209,12 @@ impl Meeting<'_> {
         if now < until {
             return Ok(());
         }
-        Err(GroupError::Missing {
-            rank: absent,
-            waited: self.forming.deadline,
-            last: None,
-        })
+        Err(GroupError::Missing { rank: absent, waited: self.forming.deadline, last: None })
     }
 
     fn connect_down(&mut self) -> Result<(), GroupError> {
         for rank in 0..self.forming.rank {
-            let trying = self
-                .newcomers
-                .iter()
-                .any(|newcomer| newcomer.expected == Some(rank));
+            let trying = self.newcomers.iter().any(|newcomer| newcomer.expected == Some(rank));
             if trying || self.met[rank].is_some() {
                 continue;
             }
@@ -261,8 +237,7 @@ impl Meeting<'_> {
 
     fn greet(&mut self, stream: UnixStream, expected: Option<usize>) {
         // One that is gone before it heard our hello is as if it never came.
-        self.newcomers
-            .extend(Newcomer::greet(stream, expected, &self.forming.hello()));
+        self.newcomers.extend(Newcomer::greet(stream, expected, &self.forming.hello()));
     }
 
     fn hear_newcomers(&mut self) {
@@ -284,12 +259,7 @@ impl Meeting<'_> {
         };
         let rank = usize::try_from(theirs.rank).unwrap_or(usize::MAX);
         if let Some((setting, ours, theirs)) = self.forming.hello().difference(&theirs) {
-            self.note(GroupError::Differs {
-                rank,
-                setting,
-                ours,
-                theirs,
-            });
+            self.note(GroupError::Differs { rank, setting, ours, theirs });
         }
         self.seat(newcomer, rank);
     }

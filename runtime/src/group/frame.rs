@@ -52,9 +52,7 @@ impl Operation {
 
     fn decode(code: u8, root: u32) -> Option<Self> {
         match code {
-            0 => Some(Self::Broadcast {
-                root: usize::try_from(root).ok()?,
-            }),
+            0 => Some(Self::Broadcast { root: usize::try_from(root).ok()? }),
             1 => Some(Self::Gather),
             2 => Some(Self::Min),
             3 => Some(Self::Sum),
@@ -67,11 +65,7 @@ impl Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Header {
     /// An entry into a collective; `length` payload bytes follow.
-    Entry {
-        operation: Operation,
-        tag: Tag,
-        length: u32,
-    },
+    Entry { operation: Operation, tag: Tag, length: u32 },
     /// The group has failed; nothing follows.
     Poison { culprit: u32, last: Option<Tag> },
 }
@@ -79,11 +73,7 @@ pub(super) enum Header {
 impl Header {
     pub(super) fn encode(self) -> [u8; HEADER_BYTES] {
         match self {
-            Self::Entry {
-                operation,
-                tag,
-                length,
-            } => {
+            Self::Entry { operation, tag, length } => {
                 let (code, root) = operation.encode();
                 pack([ENTRY, code], [root, length], tag.encode())
             }
@@ -101,19 +91,9 @@ impl Header {
         let tag = Tag::decode(rest.first_chunk()?)?;
         let (rank, length) = (u32::from_le_bytes(*rank), u32::from_le_bytes(*length));
         match (frame, code, length) {
-            (ENTRY, _, _) => Some(Self::Entry {
-                operation: Operation::decode(code, rank)?,
-                tag,
-                length,
-            }),
-            (POISON, 0, 0) => Some(Self::Poison {
-                culprit: rank,
-                last: None,
-            }),
-            (POISON, 1, 0) => Some(Self::Poison {
-                culprit: rank,
-                last: Some(tag),
-            }),
+            (ENTRY, _, _) => Some(Self::Entry { operation: Operation::decode(code, rank)?, tag, length }),
+            (POISON, 0, 0) => Some(Self::Poison { culprit: rank, last: None }),
+            (POISON, 1, 0) => Some(Self::Poison { culprit: rank, last: Some(tag) }),
             _ => None,
         }
     }
@@ -132,45 +112,17 @@ fn pack(codes: [u8; 2], numbers: [u32; 2], tag: [u8; Tag::BYTES]) -> [u8; HEADER
 mod tests {
     use super::*;
 
-    const TAG: Tag = Tag {
-        epoch: 1,
-        round: 2,
-        site: 3,
-        kind: 4,
-        shape: 5,
-    };
+    const TAG: Tag = Tag { epoch: 1, round: 2, site: 3, kind: 4, shape: 5 };
 
     #[test]
     fn frame_headers_survive_the_wire() {
         for header in [
-            Header::Entry {
-                operation: Operation::Broadcast { root: 3 },
-                tag: TAG,
-                length: 9,
-            },
-            Header::Entry {
-                operation: Operation::Gather,
-                tag: TAG,
-                length: 0,
-            },
-            Header::Entry {
-                operation: Operation::Min,
-                tag: TAG,
-                length: u32::MAX,
-            },
-            Header::Entry {
-                operation: Operation::Sum,
-                tag: TAG,
-                length: 1,
-            },
-            Header::Poison {
-                culprit: 7,
-                last: Some(TAG),
-            },
-            Header::Poison {
-                culprit: 7,
-                last: None,
-            },
+            Header::Entry { operation: Operation::Broadcast { root: 3 }, tag: TAG, length: 9 },
+            Header::Entry { operation: Operation::Gather, tag: TAG, length: 0 },
+            Header::Entry { operation: Operation::Min, tag: TAG, length: u32::MAX },
+            Header::Entry { operation: Operation::Sum, tag: TAG, length: 1 },
+            Header::Poison { culprit: 7, last: Some(TAG) },
+            Header::Poison { culprit: 7, last: None },
         ] {
             assert_eq!(Header::decode(&header.encode()), Some(header));
         }
@@ -180,11 +132,7 @@ mod tests {
     fn frame_garbage_is_refused() {
         assert_eq!(Header::decode(&[0; HEADER_BYTES]), None);
         assert_eq!(Header::decode(&[0xff; HEADER_BYTES]), None);
-        let mut unknown_operation = Header::Poison {
-            culprit: 0,
-            last: None,
-        }
-        .encode();
+        let mut unknown_operation = Header::Poison { culprit: 0, last: None }.encode();
         unknown_operation[..2].copy_from_slice(&[ENTRY, 9]);
         assert_eq!(Header::decode(&unknown_operation), None);
     }

@@ -130,8 +130,7 @@ impl Mailbox {
         payloads: &mut [Vec<u8>],
     ) -> Result<(), GroupError> {
         let state = self.lock();
-        let (mut state, arrived) =
-            self.await_verdict(state, Interest::Entry(operation, tag), deadline)?;
+        let (mut state, arrived) = self.await_verdict(state, Interest::Entry(operation, tag), deadline)?;
         if !arrived {
             return Err(state.missing(deadline));
         }
@@ -143,8 +142,7 @@ impl Mailbox {
     /// Waits for an entry of rank 0 and leaves it there; `false` when the deadline passes.
     pub(super) fn await_leader(&self, deadline: Duration) -> Result<bool, GroupError> {
         let state = self.lock();
-        self.await_verdict(state, Interest::Leader, deadline)
-            .map(|(_state, arrived)| arrived)
+        self.await_verdict(state, Interest::Leader, deadline).map(|(_state, arrived)| arrived)
     }
 
     /// The error for a peer that did not take this rank's frame within `waited`.
@@ -174,10 +172,7 @@ impl Mailbox {
             let Some(left) = until.checked_duration_since(Instant::now()) else {
                 break None;
             };
-            (state, _) = self
-                .settled
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner);
+            (state, _) = self.settled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         };
         state.interest = Interest::Nothing;
         match verdict {
@@ -204,16 +199,10 @@ fn wait<'a>(
     deadline: Option<Instant>,
 ) -> Option<MutexGuard<'a, State>> {
     let Some(deadline) = deadline else {
-        return Some(
-            condition
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner),
-        );
+        return Some(condition.wait(state).unwrap_or_else(PoisonError::into_inner));
     };
     let left = deadline.checked_duration_since(Instant::now())?;
-    let (state, _) = condition
-        .wait_timeout(state, left)
-        .unwrap_or_else(PoisonError::into_inner);
+    let (state, _) = condition.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
     Some(state)
 }
 
@@ -233,11 +222,7 @@ impl State {
         if let Some(error) = mismatch.or_else(|| self.poisoned()) {
             return Some(Err(error));
         }
-        if arrived {
-            Some(Ok(()))
-        } else {
-            self.fallen().map(Err)
-        }
+        if arrived { Some(Ok(())) } else { self.fallen().map(Err) }
     }
 
     fn peers(&self) -> impl Iterator<Item = usize> {
@@ -268,11 +253,9 @@ impl State {
     /// What a peer testified: it saw the cause, while a closed connection may be a consequence.
     fn poisoned(&self) -> Option<GroupError> {
         self.ends.iter().find_map(|(by, end)| match end {
-            End::Poison { culprit, last } => Some(GroupError::Relayed {
-                rank: *culprit,
-                last: self.latest(*culprit, *last),
-                by: *by,
-            }),
+            End::Poison { culprit, last } => {
+                Some(GroupError::Relayed { rank: *culprit, last: self.latest(*culprit, *last), by: *by })
+            }
             End::Closed | End::Failed(_) => None,
         })
     }
@@ -281,10 +264,7 @@ impl State {
     /// order of the round.
     fn latest(&self, rank: usize, told: Option<Tag>) -> Option<Tag> {
         let seen = self.inboxes.get(rank).and_then(|inbox| inbox.last);
-        [seen, told]
-            .into_iter()
-            .flatten()
-            .max_by_key(|tag| (tag.epoch, tag.round, tag.site))
+        [seen, told].into_iter().flatten().max_by_key(|tag| (tag.epoch, tag.round, tag.site))
     }
 
     /// The first peer that ended and whose entry is still missing.
@@ -292,23 +272,15 @@ impl State {
         let (rank, end) = self.ends.iter().find(|(rank, _)| !self.has_entry(*rank))?;
         match end {
             End::Failed(error) => Some(error.clone()),
-            End::Closed | End::Poison { .. } => Some(GroupError::Gone {
-                rank: *rank,
-                last: self.inboxes[*rank].last,
-            }),
+            End::Closed | End::Poison { .. } => {
+                Some(GroupError::Gone { rank: *rank, last: self.inboxes[*rank].last })
+            }
         }
     }
 
     fn missing(&self, waited: Duration) -> GroupError {
-        let rank = self
-            .peers()
-            .find(|&rank| !self.has_entry(rank))
-            .unwrap_or(self.me);
-        GroupError::Missing {
-            rank,
-            waited,
-            last: self.inboxes[rank].last,
-        }
+        let rank = self.peers().find(|&rank| !self.has_entry(rank)).unwrap_or(self.me);
+        GroupError::Missing { rank, waited, last: self.inboxes[rank].last }
     }
 
     fn take_entries(&mut self, payloads: &mut [Vec<u8>]) {

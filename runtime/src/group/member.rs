@@ -41,13 +41,7 @@ pub struct Member<W: Wire> {
 }
 
 impl<W: Wire> Member<W> {
-    pub(super) fn new(
-        rank: usize,
-        size: usize,
-        limit: usize,
-        wire: W,
-        mailbox: Arc<Mailbox>,
-    ) -> Self {
+    pub(super) fn new(rank: usize, size: usize, limit: usize, wire: W, mailbox: Arc<Mailbox>) -> Self {
         Self {
             rank,
             limit,
@@ -69,15 +63,8 @@ impl<W: Wire> Member<W> {
         payload: &[u8],
         deadline: Duration,
     ) -> Result<Vec<Vec<u8>>, GroupError> {
-        self.exchange(
-            Operation::Gather,
-            tag,
-            |out| out.extend_from_slice(payload),
-            deadline,
-        )?;
-        Ok((0..self.payloads.len())
-            .map(|rank| self.payload(rank).to_vec())
-            .collect())
+        self.exchange(Operation::Gather, tag, |out| out.extend_from_slice(payload), deadline)?;
+        Ok((0..self.payloads.len()).map(|rank| self.payload(rank).to_vec()).collect())
     }
 
     /// Replaces each element by its sum over all ranks, added strictly in rank order, so that every
@@ -91,20 +78,12 @@ impl<W: Wire> Member<W> {
         values: &mut [f32],
         deadline: Duration,
     ) -> Result<(), GroupError> {
-        let bytes = |out: &mut Vec<u8>| {
-            values
-                .iter()
-                .for_each(|value| out.extend_from_slice(&value.to_le_bytes()))
-        };
+        let bytes =
+            |out: &mut Vec<u8>| values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         self.exchange(Operation::Sum, tag, bytes, deadline)?;
         self.require_equal_lengths(tag)?;
         for rank in 0..self.payloads.len() {
-            let theirs = self
-                .payload(rank)
-                .as_chunks()
-                .0
-                .iter()
-                .map(|bytes| f32::from_le_bytes(*bytes));
+            let theirs = self.payload(rank).as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
             for (sum, value) in values.iter_mut().zip(theirs) {
                 *sum = if rank == 0 { value } else { *sum + value };
             }
@@ -114,11 +93,7 @@ impl<W: Wire> Member<W> {
 
     /// The payload of `rank` in the exchange that has just completed.
     fn payload(&self, rank: usize) -> &[u8] {
-        if rank == self.rank {
-            &self.frame[HEADER_BYTES..]
-        } else {
-            &self.payloads[rank]
-        }
+        if rank == self.rank { &self.frame[HEADER_BYTES..] } else { &self.payloads[rank] }
     }
 
     fn exchange(
@@ -132,10 +107,7 @@ impl<W: Wire> Member<W> {
         let done = self
             .compose(operation, tag, payload)
             .and_then(|()| self.post(deadline))
-            .and_then(|()| {
-                self.mailbox
-                    .await_entries(operation, tag, deadline, &mut self.payloads)
-            });
+            .and_then(|()| self.mailbox.await_entries(operation, tag, deadline, &mut self.payloads));
         done.map_err(|error| self.fail(error))
     }
 
@@ -149,17 +121,9 @@ impl<W: Wire> Member<W> {
         self.frame.resize(HEADER_BYTES, 0);
         payload(&mut self.frame);
         let length = self.frame.len() - HEADER_BYTES;
-        let over = GroupError::Oversize {
-            rank: self.rank,
-            length,
-            limit: self.limit,
-        };
+        let over = GroupError::Oversize { rank: self.rank, length, limit: self.limit };
         let fits = u32::try_from(length).ok().filter(|_| length <= self.limit);
-        let header = Header::Entry {
-            operation,
-            tag,
-            length: fits.ok_or(over)?,
-        };
+        let header = Header::Entry { operation, tag, length: fits.ok_or(over)? };
         self.frame[..HEADER_BYTES].copy_from_slice(&header.encode());
         Ok(())
     }
@@ -185,12 +149,7 @@ impl<W: Wire> Member<W> {
         let odd = (0..self.payloads.len()).find(|&rank| self.payload(rank).len() != ours);
         let Some(rank) = odd else { return Ok(()) };
         let theirs = self.payload(rank).len();
-        Err(self.fail(GroupError::UnequalLength {
-            rank,
-            tag,
-            ours,
-            theirs,
-        }))
+        Err(self.fail(GroupError::UnequalLength { rank, tag, ours, theirs }))
     }
 
     /// Makes `error` final: tells the peers, closes, and returns it.
@@ -216,25 +175,13 @@ impl<W: Wire> Collectives for Member<W> {
         self.payloads.len()
     }
 
-    fn all_reduce_min(
-        &mut self,
-        tag: Tag,
-        values: &mut [u64],
-        deadline: Duration,
-    ) -> Result<(), GroupError> {
-        let bytes = |out: &mut Vec<u8>| {
-            values
-                .iter()
-                .for_each(|value| out.extend_from_slice(&value.to_le_bytes()))
-        };
+    fn all_reduce_min(&mut self, tag: Tag, values: &mut [u64], deadline: Duration) -> Result<(), GroupError> {
+        let bytes =
+            |out: &mut Vec<u8>| values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
         self.exchange(Operation::Min, tag, bytes, deadline)?;
         self.require_equal_lengths(tag)?;
         for payload in &self.payloads {
-            let theirs = payload
-                .as_chunks()
-                .0
-                .iter()
-                .map(|bytes| u64::from_le_bytes(*bytes));
+            let theirs = payload.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes));
             for (value, theirs) in values.iter_mut().zip(theirs) {
                 *value = theirs.min(*value);
             }
@@ -260,11 +207,7 @@ impl<W: Wire> Collectives for Member<W> {
         self.exchange(Operation::Broadcast { root }, tag, bytes, deadline)?;
         let length = self.payload(root).len();
         if length > max {
-            return Err(self.fail(GroupError::Oversize {
-                rank: root,
-                length,
-                limit: max,
-            }));
+            return Err(self.fail(GroupError::Oversize { rank: root, length, limit: max }));
         }
         Ok(self.payload(root).to_vec())
     }

@@ -53,13 +53,7 @@ impl Mesh {
         let mailbox = Arc::new(Mailbox::new(forming.rank, forming.size));
         let wire = Sockets::start(streams, &mailbox, forming.payload_limit)
             .map_err(|error| GroupError::io("starting a reader for a peer", &error))?;
-        Ok(Self::new(
-            forming.rank,
-            forming.size,
-            forming.payload_limit,
-            wire,
-            mailbox,
-        ))
+        Ok(Self::new(forming.rank, forming.size, forming.payload_limit, wire, mailbox))
     }
 }
 
@@ -69,26 +63,15 @@ impl Sockets {
         mailbox: &Arc<Mailbox>,
         limit: usize,
     ) -> std::io::Result<Self> {
-        let mut wire = Self {
-            links: Vec::new(),
-            mailbox: Arc::clone(mailbox),
-            readers: Vec::new(),
-        };
+        let mut wire = Self { links: Vec::new(), mailbox: Arc::clone(mailbox), readers: Vec::new() };
         for (rank, stream) in streams.into_iter().enumerate() {
-            let link = stream
-                .map(|stream| wire.start_link(rank, stream, limit))
-                .transpose()?;
+            let link = stream.map(|stream| wire.start_link(rank, stream, limit)).transpose()?;
             wire.links.push(link);
         }
         Ok(wire)
     }
 
-    fn start_link(
-        &mut self,
-        rank: usize,
-        stream: UnixStream,
-        limit: usize,
-    ) -> std::io::Result<Link> {
+    fn start_link(&mut self, rank: usize, stream: UnixStream, limit: usize) -> std::io::Result<Link> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(WRITE_SLICE))?;
         let mut reader = Reader {
@@ -98,15 +81,8 @@ impl Sockets {
             limit,
         };
         let name = format!("group-reader-{rank}");
-        self.readers.push(
-            thread::Builder::new()
-                .name(name)
-                .spawn(move || reader.run())?,
-        );
-        Ok(Link {
-            stream,
-            torn: false,
-        })
+        self.readers.push(thread::Builder::new().name(name).spawn(move || reader.run())?);
+        Ok(Link { stream, torn: false })
     }
 }
 
@@ -171,26 +147,12 @@ impl Reader {
 
     fn read_frame(&mut self) -> Result<(), End> {
         let mut header = [0; HEADER_BYTES];
-        self.input
-            .read_exact(&mut header)
-            .map_err(|error| ended(&error))?;
+        self.input.read_exact(&mut header).map_err(|error| ended(&error))?;
         match Header::decode(&header) {
-            Some(Header::Entry {
-                operation,
-                tag,
-                length,
-            }) => {
+            Some(Header::Entry { operation, tag, length }) => {
                 let payload = self.read_payload(length)?;
                 self.mailbox
-                    .deliver(
-                        self.rank,
-                        Entry {
-                            operation,
-                            tag,
-                            payload,
-                        },
-                        None,
-                    )
+                    .deliver(self.rank, Entry { operation, tag, payload }, None)
                     .map_err(|_| End::Closed)
             }
             Some(Header::Poison { culprit, last }) => {
@@ -205,11 +167,7 @@ impl Reader {
         let (rank, limit) = (self.rank, self.limit);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > limit {
-            return Err(End::Failed(GroupError::Oversize {
-                rank,
-                length,
-                limit,
-            }));
+            return Err(End::Failed(GroupError::Oversize { rank, length, limit }));
         }
         let mut payload = self.mailbox.spare(rank);
         payload.reserve(length);
@@ -241,10 +199,7 @@ mod tests {
     fn link_sends_nothing_behind_a_torn_frame() {
         let (stream, mut peer) = UnixStream::pair().unwrap();
         stream.set_write_timeout(Some(WRITE_SLICE)).unwrap();
-        let mut link = Link {
-            stream,
-            torn: false,
-        };
+        let mut link = Link { stream, torn: false };
         let soon = || after(Duration::from_millis(1));
         assert!(!link.send(&[1; 8 << 20], soon()), "nobody reads");
         let drain = thread::spawn(move || {

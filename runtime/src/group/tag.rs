@@ -66,13 +66,7 @@ impl fmt::Display for Tag {
 mod tests {
     use super::*;
 
-    const TAG: Tag = Tag {
-        epoch: 1,
-        round: u64::MAX,
-        site: 2,
-        kind: 3,
-        shape: 1 << 40,
-    };
+    const TAG: Tag = Tag { epoch: 1, round: u64::MAX, site: 2, kind: 3, shape: 1 << 40 };
 
     #[test]
     fn tag_survives_the_wire() {

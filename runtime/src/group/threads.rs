@@ -25,22 +25,10 @@ pub struct Neighbours {
 impl Threads {
     /// All ranks of a group of `size` threads, by rank; `payload_limit` bytes bound each payload.
     pub fn form(size: usize, payload_limit: usize) -> Vec<Self> {
-        let mailboxes: Vec<_> = (0..size)
-            .map(|rank| Arc::new(Mailbox::new(rank, size)))
-            .collect();
+        let mailboxes: Vec<_> = (0..size).map(|rank| Arc::new(Mailbox::new(rank, size))).collect();
         let join = |rank: usize| {
-            let wire = Neighbours {
-                rank,
-                mailboxes: mailboxes.clone(),
-                open: true,
-            };
-            Self::new(
-                rank,
-                size,
-                payload_limit,
-                wire,
-                Arc::clone(&mailboxes[rank]),
-            )
+            let wire = Neighbours { rank, mailboxes: mailboxes.clone(), open: true };
+            Self::new(rank, size, payload_limit, wire, Arc::clone(&mailboxes[rank]))
         };
         (0..size).map(join).collect()
     }
@@ -56,24 +44,13 @@ impl Neighbours {
             Some((Header::Entry { operation, tag, .. }, bytes)) => {
                 let mut payload = mailbox.spare(self.rank);
                 payload.extend_from_slice(bytes);
-                mailbox.deliver(
-                    self.rank,
-                    Entry {
-                        operation,
-                        tag,
-                        payload,
-                    },
-                    Some(deadline),
-                )?;
+                mailbox.deliver(self.rank, Entry { operation, tag, payload }, Some(deadline))?;
             }
             Some((Header::Poison { culprit, last }, _)) => {
                 let culprit = usize::try_from(culprit).unwrap_or(usize::MAX);
                 mailbox.end(self.rank, End::Poison { culprit, last });
             }
-            None => mailbox.end(
-                self.rank,
-                End::Failed(GroupError::Malformed { rank: self.rank }),
-            ),
+            None => mailbox.end(self.rank, End::Failed(GroupError::Malformed { rank: self.rank })),
         }
         Ok(())
     }

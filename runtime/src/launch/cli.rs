@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn cli_refuses_groups_that_can_not_be() {
-        for wrong in ["--tp 0", "--slots 0", "--pages 0", "--page-size 0", "--max-queue 0", "--port 70000", "--what"] {
+        for wrong in
+            ["--tp 0", "--slots 0", "--pages 0", "--page-size 0", "--max-queue 0", "--port 70000", "--what"]
+        {
             assert!(parse(&format!("serve {wrong}")).is_err(), "{wrong}");
         }
         assert!(parse("serve --tp 4 --no-overlap").is_ok());

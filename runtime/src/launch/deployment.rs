@@ -16,7 +16,9 @@ use super::model::Model;
 use super::rank_arguments::RankArguments;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
-use crate::supervisor::{Departure, Limits, RankPlan, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan};
+use crate::supervisor::{
+    Departure, Limits, RankPlan, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
+};
 use crate::wire::{RankName, Role};
 
 /// The epoch of groups that are formed for the first time.
@@ -57,9 +59,10 @@ impl Deployment {
         let codec = (parts.codec)(&model.directory)?;
         let listener = listen(endpoint).await?;
         let address = listener.local_addr().map_err(LaunchError::system("asking for the port"))?;
-        let run_directory = RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
-        let control =
-            UnixListener::bind(run_directory.control_socket()).map_err(LaunchError::system("making the control socket"))?;
+        let run_directory =
+            RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
+        let control = UnixListener::bind(run_directory.control_socket())
+            .map_err(LaunchError::system("making the control socket"))?;
 
         let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
         let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
@@ -119,11 +122,18 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
 }
 
 fn rank_plans(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankPlan> {
-    let names = [Role::Decode, Role::Prefill].into_iter().flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
+    let names = [Role::Decode, Role::Prefill]
+        .into_iter()
+        .flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
     names.map(|name| rank_arguments(name, flags, model, run_directory).plan()).collect()
 }
 
-fn rank_arguments(name: RankName, flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> RankArguments {
+fn rank_arguments(
+    name: RankName,
+    flags: &GroupFlags,
+    model: &Model,
+    run_directory: &RunDirectory,
+) -> RankArguments {
     RankArguments {
         role: name.role,
         rank: name.rank,

@@ -57,7 +57,8 @@ impl Model {
         let directory = asked.canonicalize().map_err(missing)?;
         let config = std::fs::read(directory.join("config.json")).map_err(missing)?;
         let parsed = serde_json::from_slice(&config);
-        let Config { vocab_size } = parsed.map_err(|source| ModelError::Config { directory: asked.clone(), source })?;
+        let Config { vocab_size } =
+            parsed.map_err(|source| ModelError::Config { directory: asked.clone(), source })?;
         let id = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
         Ok(Self { directory, id, vocabulary: vocab_size })
     }

@@ -97,7 +97,8 @@ impl RankArguments {
             ("--pages=", self.pages.to_string().into()),
             ("--page-size=", self.page_size.to_string().into()),
         ];
-        let flags = flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
+        let flags =
+            flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
         let unchecked = self.unchecked.then(|| "--unchecked".into());
         std::iter::once("rank".into()).chain(flags).chain(unchecked).collect()
     }

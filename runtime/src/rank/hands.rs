@@ -16,11 +16,7 @@ pub(super) trait Hands {
     type Role: Role;
 
     /// Turns an input into the facts that it is, and does what concerns this rank alone.
-    fn take(
-        &mut self,
-        input: Input,
-        facts: &mut Vec<FactOf<Self::Role>>,
-    ) -> Result<(), RankError>;
+    fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Self::Role>>) -> Result<(), RankError>;
 
     /// Does what the machine asks; `facts` takes what is known at once.
     fn perform(

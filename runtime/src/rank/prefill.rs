@@ -45,13 +45,7 @@ impl PrefillHands {
         }
     }
 
-    fn leg(
-        &mut self,
-        leg: Leg,
-        acceptance: u64,
-        tokens: Vec<u32>,
-        facts: &mut Vec<FactOf<Prefill>>,
-    ) {
+    fn leg(&mut self, leg: Leg, acceptance: u64, tokens: Vec<u32>, facts: &mut Vec<FactOf<Prefill>>) {
         if self.leads {
             let id = RequestId(acceptance);
             let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);

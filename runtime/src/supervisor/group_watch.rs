@@ -87,7 +87,9 @@ impl GroupWatch {
     pub(crate) fn tick(&mut self, now: Instant) -> Option<Action> {
         match self.phase {
             Phase::Whole => self.tick_whole(now),
-            Phase::Ending { .. } | Phase::Killed if self.alive.is_empty() => self.take_report().map(Action::Report),
+            Phase::Ending { .. } | Phase::Killed if self.alive.is_empty() => {
+                self.take_report().map(Action::Report)
+            }
             Phase::Ending { kill_at } if now >= kill_at => {
                 self.phase = Phase::Killed;
                 self.findings.push(self.overdue());
@@ -109,14 +111,20 @@ impl GroupWatch {
     }
 
     fn tick_whole(&mut self, now: Instant) -> Option<Action> {
-        let overdue = self.unlinked.iter().find(|(_, since)| now.saturating_duration_since(**since) >= WITHOUT_LINK);
+        let overdue =
+            self.unlinked.iter().find(|(_, since)| now.saturating_duration_since(**since) >= WITHOUT_LINK);
         let (&rank, _) = overdue?;
         self.found(format!("{} rank {rank} closed its control connection and goes on", self.role), now)
     }
 
     fn overdue(&self) -> String {
         let ranks: Vec<String> = self.alive.iter().map(u32::to_string).collect();
-        format!("{} rank {} did not end within {} s and is killed", self.role, ranks.join(", "), self.grace.as_secs_f32())
+        format!(
+            "{} rank {} did not end within {} s and is killed",
+            self.role,
+            ranks.join(", "),
+            self.grace.as_secs_f32()
+        )
     }
 }
 

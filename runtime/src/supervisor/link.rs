@@ -12,7 +12,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::frontend::{Desk, GroupFault};
-use crate::wire::{FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, WireError, encode};
+use crate::wire::{
+    FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, WireError, encode,
+};
 
 /// Longest wait for the hello of a new connection.
 const HELLO_DEADLINE: Duration = Duration::from_secs(5);
@@ -73,12 +75,15 @@ async fn join(
 ) -> Result<(RankName, mpsc::Receiver<FrontToRank>), LinkEnd> {
     let hello = timeout(HELLO_DEADLINE, inward.next()).await;
     let hello = hello.map_err(|_| LinkEnd::Stranger("no hello came in time".into()))?;
-    let RankToFront::Hello { role, rank, pid } = hello.map_err(|error| LinkEnd::Stranger(error.to_string()))? else {
+    let RankToFront::Hello { role, rank, pid } =
+        hello.map_err(|error| LinkEnd::Stranger(error.to_string()))?
+    else {
         return Err(LinkEnd::Stranger("its first message was no hello".into()));
     };
     let name = RankName { role, rank };
     let joined = (process == Some(pid)).then(|| desk.join(name, pid)).flatten();
-    let outbox = joined.ok_or_else(|| LinkEnd::Stranger(format!("it calls itself {name}, pid {pid}, but is not")))?;
+    let outbox =
+        joined.ok_or_else(|| LinkEnd::Stranger(format!("it calls itself {name}, pid {pid}, but is not")))?;
     inward.lines.rename(name.to_string());
     Ok((name, outbox))
 }
@@ -95,7 +100,11 @@ async fn read_all(desk: &Desk, rank: RankName, mut inward: Inward) -> LinkEnd {
     }
 }
 
-async fn write_all(rank: RankName, mut writer: OwnedWriteHalf, mut outbox: mpsc::Receiver<FrontToRank>) -> LinkEnd {
+async fn write_all(
+    rank: RankName,
+    mut writer: OwnedWriteHalf,
+    mut outbox: mpsc::Receiver<FrontToRank>,
+) -> LinkEnd {
     let peer = rank.to_string();
     while let Some(message) = outbox.recv().await {
         if let Err(error) = write(&mut writer, &peer, &message).await {

@@ -151,7 +151,8 @@ impl Supervisor {
         let mut ticker = interval(plan.limits.tick.max(Duration::from_millis(1)));
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (sender, events) = mpsc::channel(4 * plan.ranks.len() + 16);
-        let groups = [Role::Decode, Role::Prefill].map(|role| (role, GroupWatch::new(role, plan.limits.grace)));
+        let groups =
+            [Role::Decode, Role::Prefill].map(|role| (role, GroupWatch::new(role, plan.limits.grace)));
         Self {
             plan,
             desk,
@@ -184,14 +185,17 @@ impl Supervisor {
             self.report_unreported();
         }
         match verdict {
-            Err(SupervisorError::StartFailed { .. }) => Err(SupervisorError::StartFailed { findings: self.findings() }),
+            Err(SupervisorError::StartFailed { .. }) => {
+                Err(SupervisorError::StartFailed { findings: self.findings() })
+            }
             verdict => verdict.and(ended).map(|()| self.departure),
         }
     }
 
     fn start_all(&mut self) -> Result<(), SupervisorError> {
         for rank in std::mem::take(&mut self.plan.ranks) {
-            self.start(rank.name, &rank.arguments).map_err(|source| SupervisorError::Spawn { rank: rank.name, source })?;
+            self.start(rank.name, &rank.arguments)
+                .map_err(|source| SupervisorError::Spawn { rank: rank.name, source })?;
         }
         Ok(())
     }
@@ -231,7 +235,8 @@ impl Supervisor {
     /// Asks all ranks to leave, and kills those that do not.
     async fn end_all(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
         self.leaving = true;
-        self.leaving_groups = self.groups.iter().filter(|(_, group)| group.is_whole()).map(|(&role, _)| role).collect();
+        self.leaving_groups =
+            self.groups.iter().filter(|(_, group)| group.is_whole()).map(|(&role, _)| role).collect();
         self.desk.stop();
         let kill_at = Instant::now() + self.plan.limits.leave;
         let mut killed_at = None;
@@ -243,7 +248,9 @@ impl Supervisor {
                     killed_at = Some(now);
                 }
                 Some(killed_at) if now >= killed_at + KILL_DEADLINE => {
-                    return Err(SupervisorError::Stuck { ranks: self.running.keys().map(RankName::to_string).collect() });
+                    return Err(SupervisorError::Stuck {
+                        ranks: self.running.keys().map(RankName::to_string).collect(),
+                    });
                 }
                 None | Some(_) => {}
             }

@@ -46,7 +46,8 @@ pub enum WireError {
 /// # Errors
 /// [`WireError::TooLong`] beyond the limit.
 pub fn encode<T: Serialize>(message: &T, peer: &str, limit: usize) -> Result<Vec<u8>, WireError> {
-    let mut line = serde_json::to_vec(message).map_err(|source| WireError::Io { peer: peer.into(), source: source.into() })?;
+    let mut line = serde_json::to_vec(message)
+        .map_err(|source| WireError::Io { peer: peer.into(), source: source.into() })?;
     line.push(b'\n');
     if line.len() > limit {
         return Err(WireError::TooLong { peer: peer.into(), limit });
@@ -109,15 +110,19 @@ impl LineReader {
 
     fn bad_line(&self, length: usize, source: serde_json::Error) -> WireError {
         let shown = &self.bytes[..length.min(120)];
-        WireError::BadLine { peer: self.peer.clone(), line: String::from_utf8_lossy(shown).trim_end().into(), source }
+        WireError::BadLine {
+            peer: self.peer.clone(),
+            line: String::from_utf8_lossy(shown).trim_end().into(),
+            source,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
     use crate::wire::{FrontToRank, Leg, RANK_LINE_BYTES};
+    use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 
     fn leg() -> FrontToRank {
         let leg = Leg { epoch: Epoch(1), slot: SlotIndex(2), generation: Generation(3), attempt: Attempt(4) };

@@ -36,7 +36,10 @@ impl RankEnd {
         stream.set_write_timeout(Some(SEND_DEADLINE)).map_err(broken)?;
         let mut sender = RankSender { stream: stream.try_clone().map_err(broken)? };
         sender.send(&RankToFront::Hello { role: name.role, rank: name.rank, pid: std::process::id() })?;
-        Ok(Self { sender, receiver: RankReceiver { stream, lines: LineReader::new(FRONT, FRONT_LINE_BYTES) } })
+        Ok(Self {
+            sender,
+            receiver: RankReceiver { stream, lines: LineReader::new(FRONT, FRONT_LINE_BYTES) },
+        })
     }
 }
 
@@ -89,7 +92,12 @@ impl RankReceiver {
                 self.lines.push(&chunk[..length]);
                 Ok(true)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) =>
+            {
                 Ok(false)
             }
             Err(source) => Err(broken(source)),

@@ -1,6 +1,7 @@
 //! The decision of the decode group: pure, and the same on every rank. [`Deciding::run`] follows the order of work of the rules; each
 //! kind of work is one function here or, where pages are concerned, in [`crate::decode::pages`].
 
+use crate::brief::Brief;
 use crate::configuration::GroupConfiguration;
 use crate::decode::action::{Action, TokenSource};
 use crate::decode::phase::{Outcome as End, Phase, Tenant};
@@ -12,7 +13,6 @@ use crate::poll::{KvPoll, Reason};
 use crate::role::{Applied, Decision, Why};
 use crate::table::{Flight, Row, State};
 use crate::vote::{FirstToken, Outcome};
-use crate::brief::Brief;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -120,7 +120,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
         }
         let flights = &mut self.state.flights;
         flights.pending.extend(self.brief.verdicts.iter().cloned());
-        let matching = flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
+        let matching =
+            flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
         if flights.pending.len() > flights.queue.len() || !matching {
             return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
         }
@@ -223,7 +224,10 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     fn poll(&mut self) -> Result<(), Fault> {
         let polled = |tenant: &Tenant| {
-            matches!(tenant.phase, Phase::Bootstrapping | Phase::Handshaken | Phase::Transferring | Phase::Retracted)
+            matches!(
+                tenant.phase,
+                Phase::Bootstrapping | Phase::Handshaken | Phase::Transferring | Phase::Retracted
+            )
         };
         for slot in self.state.by_age(polled) {
             let Some(poll) = self.fresh_poll(slot) else { continue };

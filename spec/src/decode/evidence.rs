@@ -232,7 +232,11 @@ impl SlotEvidence {
     }
 
     fn first_token(&self, phase: Phase) -> Option<TokenId> {
-        if let (Phase::Transferring, Receipt::Whole(token)) = (phase, self.receipt) { Some(token) } else { None }
+        if let (Phase::Transferring, Receipt::Whole(token)) = (phase, self.receipt) {
+            Some(token)
+        } else {
+            None
+        }
     }
 
     /// Whether the clock of this slot runs.
@@ -242,11 +246,9 @@ impl SlotEvidence {
             Phase::Transferring => {
                 matches!(self.receipt, Receipt::Nothing | Receipt::Pages | Receipt::Row(_))
             }
-            Phase::Handshaken
-            | Phase::Ready
-            | Phase::Running
-            | Phase::Retracting
-            | Phase::Draining(_) => false,
+            Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => {
+                false
+            }
         }
     }
 }

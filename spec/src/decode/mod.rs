@@ -123,13 +123,11 @@ impl<R: Rules> Role for Decode<R> {
                 seen(evidence, *leg, evidence::SlotEvidence::begin_transfer);
                 effect(Do::Publish { leg: *leg, pages: pages.clone() });
             }
-            Action::EndAttempt { leg } => {
-                match seen(evidence, *leg, evidence::SlotEvidence::end_attempt) {
-                    Some(Ended::Granted) => effect(Do::Fence { leg: *leg }),
-                    Some(Ended::Shaking) => effect(Do::Withdraw { leg: *leg }),
-                    Some(Ended::Nothing) | None => {}
-                }
-            }
+            Action::EndAttempt { leg } => match seen(evidence, *leg, evidence::SlotEvidence::end_attempt) {
+                Some(Ended::Granted) => effect(Do::Fence { leg: *leg }),
+                Some(Ended::Shaking) => effect(Do::Withdraw { leg: *leg }),
+                Some(Ended::Nothing) | None => {}
+            },
             Action::Release { leg } => {
                 seen(evidence, *leg, evidence::SlotEvidence::forget);
             }
@@ -160,11 +158,7 @@ impl<R: Rules> Role for Decode<R> {
     }
 }
 
-fn seen<T>(
-    evidence: &mut Evidence,
-    leg: Leg,
-    change: fn(&mut evidence::SlotEvidence) -> T,
-) -> Option<T> {
+fn seen<T>(evidence: &mut Evidence, leg: Leg, change: fn(&mut evidence::SlotEvidence) -> T) -> Option<T> {
     evidence.slots.get_mut(leg.slot.index()).map(change)
 }
 

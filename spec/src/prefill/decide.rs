@@ -75,7 +75,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
             let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
             let slot = &mut self.state.slots[index.index()];
             slot.generation.0 += 1;
-            slot.occupant = Some(LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() });
+            slot.occupant =
+                Some(LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() });
             self.reasons.push(Why::Recorded);
             if fits(self.configuration, arrival).is_err() {
                 self.end(index, LegOutcome::Failed(Reason::NeverFits));
@@ -83,7 +84,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
         }
         let flights = &mut self.state.flights;
         flights.pending.extend(self.brief.verdicts.iter().cloned());
-        let matching = flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
+        let matching =
+            flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
         if flights.pending.len() > flights.queue.len() || !matching {
             return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
         }

@@ -62,7 +62,11 @@ pub struct Evidence {
 
 impl Evidence {
     pub(crate) fn new(configuration: &GroupConfiguration) -> Self {
-        Self { listings: BTreeMap::new(), writes: vec![Writes::None; configuration.slots as usize], age_ticks: vec![0; configuration.slots as usize] }
+        Self {
+            listings: BTreeMap::new(),
+            writes: vec![Writes::None; configuration.slots as usize],
+            age_ticks: vec![0; configuration.slots as usize],
+        }
     }
 
     /// Whether a leg is listed here and still wanted.
@@ -74,9 +78,9 @@ impl Evidence {
     /// Whether a leg is known to be unwanted: revoked, or overtaken by a later leg of its slot.
     #[must_use]
     pub fn unwanted(&self, leg: Leg) -> bool {
-        self.listings.get(&leg.slot).is_some_and(|listing| {
-            listing.leg > leg || (listing.leg == leg && listing.revoked)
-        })
+        self.listings
+            .get(&leg.slot)
+            .is_some_and(|listing| listing.leg > leg || (listing.leg == leg && listing.revoked))
     }
 
     pub(crate) fn absorb(&mut self, state: &State<LegTenant>, leg: Leg, fact: WriteFact) {
@@ -99,9 +103,9 @@ impl Evidence {
     }
 
     fn complete(&mut self, state: &State<LegTenant>, leg: Leg, to: Writes) {
-        let current = state.enumerate().find(|(_, slot)| {
-            slot.occupant.as_ref().is_some_and(|tenant| tenant.arrival.leg == leg)
-        });
+        let current = state
+            .enumerate()
+            .find(|(_, slot)| slot.occupant.as_ref().is_some_and(|tenant| tenant.arrival.leg == leg));
         if let Some((index, _)) = current
             && let Some(writes) = self.writes.get_mut(index.index())
             && *writes == Writes::Outstanding

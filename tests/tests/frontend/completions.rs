@@ -1,7 +1,5 @@
 //! The HTTP surface over both groups, whole and streamed, refused and aborted.
 
-
-
 use std::thread;
 
 use crate::common::{Server, completion, post, text_of, wait_for};
@@ -80,7 +78,13 @@ fn completions_a_client_that_leaves_is_aborted_once() {
     let finished = server.post(&completion("ab", 4, false));
     assert_eq!(finished.status, 200);
     assert_eq!(server.log().matches("Abort").count(), 2, "{}", server.log());
-    assert!(server.log().lines().filter(|line| line.contains("Abort")).all(|line| line.starts_with("decode rank 0 ")));
+    assert!(
+        server
+            .log()
+            .lines()
+            .filter(|line| line.contains("Abort"))
+            .all(|line| line.starts_with("decode rank 0 "))
+    );
 }
 
 #[test]
@@ -112,7 +116,12 @@ fn completions_refusals_come_in_openais_form() {
     ];
     for (body, status, param) in cases {
         let answer = server.post(&body);
-        assert_eq!((answer.status, answer.error()["param"].as_str()), (status, Some(param)), "{body}: {}", answer.body);
+        assert_eq!(
+            (answer.status, answer.error()["param"].as_str()),
+            (status, Some(param)),
+            "{body}: {}",
+            answer.body
+        );
         assert_eq!(answer.error()["type"], "invalid_request_error");
     }
     assert_eq!(server.post(&json!({"prompt": "a", "max_tokens": 64, "ignore_eos": true})).status, 200);
@@ -153,5 +162,7 @@ fn completions_neighbours_tell_model_and_health() {
             assert!(rank["age_ms"].as_u64().unwrap() < 3000, "{rank}");
         }
     }
-    wait_for("rounds go on while idle", || server.health().1["groups"][1]["ranks"][1]["round"].as_u64() > Some(10));
+    wait_for("rounds go on while idle", || {
+        server.health().1["groups"][1]["ranks"][1]["round"].as_u64() > Some(10)
+    });
 }

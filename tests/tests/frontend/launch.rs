@@ -1,7 +1,5 @@
 //! Starts that must fail with a clear word and nothing left, and the demonstration.
 
-
-
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 
@@ -12,7 +10,8 @@ fn launch_a_taken_port_is_told_before_anything_starts() {
     let server = Server::start(&[]);
     let (scratch, port) = (Scratch::new(), server.address.split(':').nth(1).unwrap());
     let model = scratch.model();
-    let (code, _, errors) = output(&mut scratch.command(&["serve", "--port", port, "--model", model.to_str().unwrap()]));
+    let (code, _, errors) =
+        output(&mut scratch.command(&["serve", "--port", port, "--model", model.to_str().unwrap()]));
     assert_eq!(code, 1);
     assert!(errors.contains(&format!("port {port} on 127.0.0.1 is taken")), "{errors}");
     assert_eq!(scratch.left_behind(), 0);
@@ -45,7 +44,8 @@ fn launch_ranks_that_can_not_start_end_the_program() {
     let scratch = Scratch::new();
     std::fs::write(scratch.model().join("refuse"), "").unwrap();
     let model = scratch.model();
-    let (code, output, errors) = output(&mut scratch.command(&["serve", "--port", "0", "--model", model.to_str().unwrap()]));
+    let (code, output, errors) =
+        output(&mut scratch.command(&["serve", "--port", "0", "--model", model.to_str().unwrap()]));
     assert_eq!((code, output.as_str()), (1, ""), "{errors}");
     assert!(errors.contains("the ranks did not get ready"), "{errors}");
     assert!(errors.contains("ends: the weights are not to be had"), "{errors}");
@@ -69,7 +69,9 @@ fn launch_a_stranger_on_the_control_socket_is_turned_away() {
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
     let socket = line.split('\0').find_map(|word| word.strip_prefix("--control-socket=")).unwrap().to_owned();
     let mut stranger = UnixStream::connect(socket).unwrap();
-    stranger.write_all(format!("{{\"hello\":{{\"role\":\"decode\",\"rank\":0,\"pid\":{pid}}}}}\n").as_bytes()).unwrap();
+    stranger
+        .write_all(format!("{{\"hello\":{{\"role\":\"decode\",\"rank\":0,\"pid\":{pid}}}}}\n").as_bytes())
+        .unwrap();
     wait_for("the refusal", || server.errors().contains("a stranger on the control socket was turned away"));
     assert_eq!(server.post(&completion("ab", 2, false)).status, 200);
 }
@@ -78,7 +80,8 @@ fn launch_a_stranger_on_the_control_socket_is_turned_away() {
 fn launch_the_demo_shows_four_streams_and_leaves_nothing() {
     let scratch = Scratch::new();
     let model = scratch.model();
-    let (code, told, errors) = output(&mut scratch.command(&["demo", "--model", model.to_str().unwrap(), "--tp", "2"]));
+    let (code, told, errors) =
+        output(&mut scratch.command(&["demo", "--model", model.to_str().unwrap(), "--tp", "2"]));
     assert_eq!(code, 0, "{told}\n{errors}");
     for expected in [
         "proved for decode in overlap mode at 2 ranks",

@@ -1,7 +1,5 @@
 //! Deaths: of a rank, of a group, of the front end; and the orderly end. Nothing is ever left running.
 
-
-
 use std::time::Duration;
 
 use crate::common::{Events, Server, completion, kill, lives, wait_for};
@@ -27,7 +25,10 @@ fn losses_a_killed_decode_rank_ends_streams_and_group_but_not_the_front_end() {
     wait_for("the report", || server.errors().contains("the decode group is lost"));
     let report = server.errors();
     assert_eq!(report.matches("the decode group is lost").count(), 1, "{report}");
-    assert!(report.contains("decode rank 0 ends: a peer did not come to the vote; missing: rank 1"), "{report}");
+    assert!(
+        report.contains("decode rank 0 ends: a peer did not come to the vote; missing: rank 1"),
+        "{report}"
+    );
     assert!(report.contains("last ticket: epoch 1 round 7 Vote"), "{report}");
     assert!(report.contains(&format!("decode rank 0 (pid {}) exited with code 1", pids[0])), "{report}");
     let (status, health) = server.health();

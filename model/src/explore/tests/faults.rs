@@ -5,7 +5,9 @@ use std::time::Duration;
 use stateright::{Model, Property};
 
 use super::models::{Counters, Table, WHEELS, Wheels, table};
-use crate::explore::{End, Explorable, ExploreError, Lane, Settings, Unknown, agree_with_stateright, explore};
+use crate::explore::{
+    End, Explorable, ExploreError, Lane, Settings, Unknown, agree_with_stateright, explore,
+};
 
 #[test]
 fn faults_stuck_unless_the_state_may_stop() {
@@ -44,7 +46,10 @@ fn faults_budget_of_time_holds_on_one_thread() {
 fn faults_missing_names_witnesses_and_silent_actions() {
     let model = Table {
         properties: || {
-            vec![Property::sometimes("five", |_, node| *node == 5), Property::sometimes("two", |_, node| *node == 2)]
+            vec![
+                Property::sometimes("five", |_, node| *node == 5),
+                Property::sometimes("two", |_, node| *node == 2),
+            ]
         },
         ..table(&[(0, 2), (2, 0)])
     };

@@ -4,7 +4,8 @@ use stateright::{Checker, Model, Property};
 
 use super::models::{Table, table};
 use crate::explore::{
-    ExploreError, Settings, Stall, StateMarks, StepMarks, explore, explore_live, idle_marks, stall, turning_point,
+    ExploreError, Settings, Stall, StateMarks, StepMarks, explore, explore_live, idle_marks, stall,
+    turning_point,
 };
 
 fn judge(model: &Table) -> Option<Stall> {
@@ -39,8 +40,11 @@ fn liveness_sees_the_cycle_that_eventually_misses() {
 #[test]
 fn liveness_sees_the_join_that_eventually_misses() {
     let edges = &[(0, 9), (0, 1), (9, 2), (1, 2), (2, 3)];
-    let model =
-        Table { properties: || vec![Property::eventually("goal", |_, node| *node == 9)], stops: &[3], ..table(edges) };
+    let model = Table {
+        properties: || vec![Property::eventually("goal", |_, node| *node == 9)],
+        stops: &[3],
+        ..table(edges)
+    };
     assert!(model.clone().checker().spawn_bfs().join().discoveries().is_empty());
     let ours = Table { properties: Vec::new, state: |node| goal_is(node, 9), ..model };
     assert_eq!(judge(&ours), Some(Stall::Trapped { at: 2, states: 3 }));
@@ -54,8 +58,10 @@ fn liveness_reports_the_first_trapped_state() {
     let Some(Stall::Trapped { at, states: 2 }) = stall(&trapped, &exploration) else { panic!("not trapped") };
     let walk = exploration.trails.to(at).walk(&trapped).unwrap();
     assert_eq!(walk.iter().map(|(_, node)| *node).collect::<Vec<_>>(), [0, 1, 2]);
-    let open =
-        Table { state: |node| goal_is(node, 4), ..table(&[(0, 1), (1, 0), (1, 2), (0, 4), (4, 0), (2, 3), (3, 0)]) };
+    let open = Table {
+        state: |node| goal_is(node, 4),
+        ..table(&[(0, 1), (1, 0), (1, 2), (0, 4), (4, 0), (2, 3), (3, 0)])
+    };
     assert_eq!(judge(&open), None);
 }
 
@@ -80,10 +86,18 @@ fn liveness_tells_fair_from_unfair_cycles() {
         step: |from, to| taken(u32::from((from, to) == (2, 0))),
         ..table(edges)
     };
-    assert_eq!(judge(&always_enabled), None, "staying is unfair: the way out is always enabled and never taken");
+    assert_eq!(
+        judge(&always_enabled),
+        None,
+        "staying is unfair: the way out is always enabled and never taken"
+    );
     let sometimes_disabled = Table { state: |node| waiting(node, u32::from(node != 1)), ..always_enabled };
     let starved = Stall::Starved { obligation: 0, at: 1, cycle: vec![0, 0] };
-    assert_eq!(judge(&sometimes_disabled), Some(starved), "weak fairness lets it stay: the way out is disabled in 1");
+    assert_eq!(
+        judge(&sometimes_disabled),
+        Some(starved),
+        "weak fairness lets it stay: the way out is disabled in 1"
+    );
 }
 
 #[test]
@@ -144,8 +158,13 @@ fn liveness_refuses_more_constraints_than_bits() {
 fn liveness_names_marks_that_prove_nothing() {
     let missing = |model: &Table| idle_marks(model, &explore_live(model, &Settings::default()).unwrap());
     let edges = &[(0, 1), (1, 0)];
-    let idle = Table { fairness: 2, state: |_| StateMarks { goal: true, pending: 0, enabled: 0b01 }, ..table(edges) };
+    let idle = Table {
+        fairness: 2,
+        state: |_| StateMarks { goal: true, pending: 0, enabled: 0b01 },
+        ..table(edges)
+    };
     assert_eq!(missing(&idle), ["obligation of the visitor", "fairness of constraint 0"]);
-    let busy = Table { state: |node| waiting(node, 0b01), step: |from, _| taken(u32::from(from == 1)), ..idle };
+    let busy =
+        Table { state: |node| waiting(node, 0b01), step: |from, _| taken(u32::from(from == 1)), ..idle };
     assert_eq!(missing(&busy), Vec::<String>::new());
 }

@@ -24,7 +24,8 @@ impl Model for Jugs {
     }
 
     fn actions(&self, _state: &[u8; 2], actions: &mut Vec<Pour>) {
-        actions.extend([0, 1].into_iter().flat_map(|jug| [Pour::Fill(jug), Pour::Empty(jug), Pour::Over(jug)]));
+        actions
+            .extend([0, 1].into_iter().flat_map(|jug| [Pour::Fill(jug), Pour::Empty(jug), Pour::Over(jug)]));
     }
 
     fn next_state(&self, state: &[u8; 2], action: Pour) -> Option<[u8; 2]> {

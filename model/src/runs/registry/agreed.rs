@@ -39,9 +39,17 @@ pub(super) fn proofs() -> Vec<Run> {
     let mut runs = Vec::new();
     for (_, overlap) in MODES {
         let loops = if overlap { "overlap" } else { "normal" };
-        runs.push(holds::<Shipped>(&["agreed", "2-slots-faults", loops], with_faults(2, 4, overlap), Tier::Quick));
+        runs.push(holds::<Shipped>(
+            &["agreed", "2-slots-faults", loops],
+            with_faults(2, 4, overlap),
+            Tier::Quick,
+        ));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
-        runs.push(holds::<Shipped>(&["agreed", "3-slots-faults", loops], with_faults(3, 4, overlap), Tier::Nightly));
+        runs.push(holds::<Shipped>(
+            &["agreed", "3-slots-faults", loops],
+            with_faults(3, 4, overlap),
+            Tier::Nightly,
+        ));
     }
     runs
 }
@@ -52,12 +60,26 @@ pub(super) fn mutants() -> Vec<Run> {
     vec![
         broken::<AppliesStale>("applies-stale", vote_fresh::PROPERTY.id, small(), Tier::Quick),
         broken::<LaunchesUnfenced>("launches-unfenced", kv_before_run::PROPERTY.id, small(), Tier::Quick),
-        broken::<DrainedByFabric>("drained-by-fabric", no_write_after_free::PROPERTY.id, small(), Tier::Quick),
-        broken::<ReleasesInFlight>("releases-in-flight", no_write_after_free::PROPERTY.id, small(), Tier::Quick),
+        broken::<DrainedByFabric>(
+            "drained-by-fabric",
+            no_write_after_free::PROPERTY.id,
+            small(),
+            Tier::Quick,
+        ),
+        broken::<ReleasesInFlight>(
+            "releases-in-flight",
+            no_write_after_free::PROPERTY.id,
+            small(),
+            Tier::Quick,
+        ),
         broken::<LosesPages>("loses-pages", pages_sound::PROPERTY.id, small(), Tier::Quick),
         broken::<NeverReleases>("never-releases", ends::PROPERTY.id, setting(2, 4, true), Tier::Quick),
         broken::<AdmitsAhead>("admits-ahead", admission_fair::PROPERTY.id, setting(2, 4, true), Tier::Quick),
-        holds::<FewestTokensVictim>(&["agreed", "control", "fewest-tokens-victim"], setting(3, 4, true), Tier::Pr),
+        holds::<FewestTokensVictim>(
+            &["agreed", "control", "fewest-tokens-victim"],
+            setting(3, 4, true),
+            Tier::Pr,
+        ),
         holds::<FromCopy>(&["agreed", "control", "from-copy"], setting(3, 4, true), Tier::Pr),
         broken::<FromCopyFewestTokensVictim>(
             "from-copy-fewest-tokens-victim",

@@ -19,5 +19,8 @@ fn run(hazard: &Hazard, overlap: bool) -> Run {
         None => Run::holds(name, model),
         Some(property) => Run::hazard(name, property, model),
     };
-    run.params(format!("2 ranks, {} requests, {loops}; {} ({}; {})", hazard.requests, hazard.rule, hazard.consequence, hazard.sources))
+    run.params(format!(
+        "2 ranks, {} requests, {loops}; {} ({}; {})",
+        hazard.requests, hazard.rule, hazard.consequence, hazard.sources
+    ))
 }

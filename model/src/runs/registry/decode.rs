@@ -13,8 +13,10 @@ use lockstep_spec::decode::rules::{Rules, Shipped};
 use lockstep_spec::invariant::{Property, kv_before_run, no_fault, pages_sound};
 
 /// Outputs of one token behind a stop, and of none.
-const SHORT: [RequestKind; 2] =
-    [RequestKind { prompt: 1, most: 3, stop_at: Some(1) }, RequestKind { prompt: 1, most: 2, stop_at: Some(0) }];
+const SHORT: [RequestKind; 2] = [
+    RequestKind { prompt: 1, most: 3, stop_at: Some(1) },
+    RequestKind { prompt: 1, most: 2, stop_at: Some(0) },
+];
 
 /// What a run is about, beside its size.
 type Concern = (&'static str, fn(&mut DecodeSetting));
@@ -62,7 +64,8 @@ const PROOFS: [(u32, u32, u32, Concern, Tier); 15] = [
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
-    let both = |proof: &(u32, u32, u32, Concern, Tier)| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
+    let both =
+        |proof: &(u32, u32, u32, Concern, Tier)| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
     PROOFS.iter().flat_map(both).collect()
 }
 
@@ -77,7 +80,8 @@ fn proved(proof: &(u32, u32, u32, Concern, Tier), mode: Mode, overlap: bool) -> 
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
     let loops = if overlap { "overlap" } else { "normal" };
     let run = Run::holds(name(&["decode", &format!("{size}x{slots}"), concern, loops]), Progress(model));
-    let params = format!("{size} ranks × {slots} slots, {pages} pages of one position, {loops}; {}", told(concern));
+    let params =
+        format!("{size} ranks × {slots} slots, {pages} pages of one position, {loops}; {}", told(concern));
     let run = run.params(params).tier(tier);
     // A class stands on what every commit checks again.
     if tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(size)) } else { run }
@@ -88,7 +92,9 @@ fn told(concern: &str) -> &'static str {
         "plain" => "endless requests of two kinds; retraction and resume",
         "aborts-transfers" => "any request may be aborted, and any rank's transfer may break, at any time",
         "aborts-handshakes" => "any request may be aborted, and any rank's handshake may fail, at any time",
-        "aborts-deadlines" => "any request may be aborted, and any rank's clock may pass a deadline, at any time",
+        "aborts-deadlines" => {
+            "any request may be aborted, and any rank's clock may pass a deadline, at any time"
+        }
         "deadlines" => "any rank's clock may pass a deadline at any time",
         "aborts-late-answers" => "any request may be aborted; answers to an earlier attempt may come late",
         _ => "any request may be aborted, and any rank may ask the group to leave, at any time",

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
 use crate::fabric::frame::{ToDecode, ToPrefill, VERSION};
 use crate::fabric::{
-    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, LegFailure, PrefillFabric,
-    PrefillInbound, Retry,
+    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, LegFailure, PrefillFabric, PrefillInbound,
+    Retry,
 };
 
 fn leg(slot: u32) -> Leg {
@@ -35,10 +35,7 @@ fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
     assert_eq!(next(&heard), Heard::HandshakeReady(leg(0)));
     assert_eq!(next(&heard), Heard::HandshakeReady(leg(1)));
     decode.publish(leg(0), &[1]).unwrap();
-    assert_eq!(
-        peer.receive::<ToPrefill>(),
-        ToPrefill::Hello { leg: leg(2) }
-    );
+    assert_eq!(peer.receive::<ToPrefill>(), ToPrefill::Hello { leg: leg(2) });
     assert!(matches!(peer.receive(), ToPrefill::List { .. }));
     drop((peer, listener));
     for slot in 0..3 {
@@ -66,15 +63,9 @@ fn handshake_fails_when_its_retries_are_used_up() {
     let (decode, heard) = decode(&room.path, retry);
     let started = Instant::now();
     decode.hello(LEG).unwrap();
-    assert!(matches!(
-        next(&heard),
-        Heard::HandshakeFailed(LEG, FabricError::Io { .. })
-    ));
+    assert!(matches!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Io { .. })));
     assert!(started.elapsed() >= retry.interval * 3);
-    assert!(matches!(
-        decode.publish(LEG, &[1]),
-        Err(FabricError::NotReady { .. })
-    ));
+    assert!(matches!(decode.publish(LEG, &[1]), Err(FabricError::NotReady { .. })));
 }
 
 #[test]
@@ -84,10 +75,7 @@ fn handshake_fails_when_a_connected_peer_is_silent() {
     let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
     let _silent = RawPeer::answer(&listener);
     decode.hello(LEG).unwrap();
-    assert_eq!(
-        next(&heard),
-        Heard::HandshakeFailed(LEG, FabricError::Silent)
-    );
+    assert_eq!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Silent));
 }
 
 #[test]
@@ -123,10 +111,8 @@ fn prefill_turns_garbage_away_and_keeps_its_peer() {
         let PrefillInbound::Rejected { why } = next(&lists) else {
             panic!("a stranger is turned away");
         };
-        let clear = matches!(
-            why,
-            FabricError::Oversize { .. } | FabricError::Malformed(_) | FabricError::Closed
-        );
+        let clear =
+            matches!(why, FabricError::Oversize { .. } | FabricError::Malformed(_) | FabricError::Closed);
         assert!(clear, "{why}");
     }
     decode.revoke(LEG);
@@ -144,13 +130,7 @@ fn prefill_closes_on_garbage_behind_the_opening() {
     peer.stream.write_all(&[0xa5; 64]).unwrap();
     let gone = next(&lists);
     assert!(
-        matches!(
-            gone,
-            PrefillInbound::PeerGone {
-                epoch: 3,
-                why: FabricError::Oversize { .. }
-            }
-        ),
+        matches!(gone, PrefillInbound::PeerGone { epoch: 3, why: FabricError::Oversize { .. } }),
         "{gone:?}"
     );
     assert!(peer.is_closed());
@@ -162,10 +142,7 @@ fn prefill_refuses_another_version_and_an_older_epoch() {
     let (_prefill, lists) = prefill(&room.path);
     let other = RawPeer::call(&room.path, 3, VERSION + 1);
     assert!(matches!(other.receive(), ToDecode::Refused { .. }));
-    let why = FabricError::Version {
-        ours: VERSION,
-        theirs: VERSION + 1,
-    };
+    let why = FabricError::Version { ours: VERSION, theirs: VERSION + 1 };
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
     let current = RawPeer::call(&room.path, 3, VERSION);
     assert!(matches!(current.receive(), ToDecode::Opened { .. }));
@@ -174,10 +151,7 @@ fn prefill_refuses_another_version_and_an_older_epoch() {
         panic!("an old epoch is refused");
     };
     assert!(why.contains("epoch 2"), "{why}");
-    let why = FabricError::OldEpoch {
-        newest: 3,
-        theirs: 2,
-    };
+    let why = FabricError::OldEpoch { newest: 3, theirs: 2 };
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
 }
 
@@ -195,28 +169,12 @@ fn prefill_lets_a_newer_epoch_replace_the_older() {
     assert!(matches!(old.receive(), ToDecode::Opened { .. }));
     let new = RawPeer::call(&room.path, 4, VERSION);
     assert!(matches!(new.receive(), ToDecode::Opened { .. }));
-    let reported = lists
-        .try_recv()
-        .expect("the old one's end is reported before the new one starts");
-    assert!(matches!(
-        reported,
-        PrefillInbound::PeerGone { epoch: 3, .. }
-    ));
+    let reported = lists.try_recv().expect("the old one's end is reported before the new one starts");
+    assert!(matches!(reported, PrefillInbound::PeerGone { epoch: 3, .. }));
     assert!(old.is_closed());
-    new.send(
-        &ToPrefill::Hello {
-            leg: Leg { epoch: Epoch(4), ..LEG },
-        },
-        &[],
-    );
+    new.send(&ToPrefill::Hello { leg: Leg { epoch: Epoch(4), ..LEG } }, &[]);
     assert!(matches!(new.receive(), ToDecode::HelloAck { .. }));
-    assert_eq!(
-        prefill.write_row(LEG, ROW),
-        Err(FabricError::OtherEpoch {
-            leg: LEG,
-            connected: 4
-        })
-    );
+    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::OtherEpoch { leg: LEG, connected: 4 }));
 }
 
 #[test]
@@ -270,10 +228,7 @@ fn decode_survives_a_sink_that_panics() {
     let sink = |_: DecodeInbound<'_>| panic!("the sink's own fault");
     let decode = DecodeFabric::connect(&room.path, LEG.epoch.0, RETRY, LIMITS, sink).unwrap();
     decode.hello(LEG).unwrap();
-    assert!(matches!(
-        next(&lists),
-        PrefillInbound::PeerGone { epoch: 3, .. }
-    ));
+    assert!(matches!(next(&lists), PrefillInbound::PeerGone { epoch: 3, .. }));
     drop(decode);
 }
 
@@ -284,14 +239,8 @@ fn handshake_fails_when_the_peer_never_opens() {
     let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
     let started = Instant::now();
     decode.hello(LEG).unwrap();
-    assert_eq!(
-        next(&heard),
-        Heard::HandshakeFailed(LEG, FabricError::Silent)
-    );
-    assert!(
-        started.elapsed() < Duration::from_millis(600),
-        "not bound to the opening's deadline"
-    );
+    assert_eq!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Silent));
+    assert!(started.elapsed() < Duration::from_millis(600), "not bound to the opening's deadline");
 }
 
 #[test]

@@ -17,11 +17,7 @@ fn attempt(attempt: u32) -> Leg {
 fn await_dropped(decode: &DecodeFabric, count: u64) {
     let until = Instant::now() + WAIT;
     while decode.dropped() < count {
-        assert!(
-            Instant::now() < until,
-            "{} of {count} dropped",
-            decode.dropped()
-        );
+        assert!(Instant::now() < until, "{} of {count} dropped", decode.dropped());
         thread::yield_now();
     }
 }
@@ -50,11 +46,7 @@ fn fence_holds_against_racing_writes() {
     for number in 0..300 {
         let leg = attempt(number);
         decode.hello(leg).unwrap();
-        assert_eq!(
-            next(&heard),
-            Heard::HandshakeReady(leg),
-            "nothing comes between two attempts"
-        );
+        assert_eq!(next(&heard), Heard::HandshakeReady(leg), "nothing comes between two attempts");
         decode.publish(leg, &[5]).unwrap();
         while !matches!(next(&lists), PrefillInbound::List { leg: listed, .. } if listed == leg) {}
         thread::scope(|scope| {
@@ -69,17 +61,11 @@ fn fence_holds_against_racing_writes() {
         });
         for page in heard.try_iter() {
             delivered += 1;
-            assert!(
-                matches!(page, Heard::Page(_, 0, _, _)),
-                "delivered behind the fence: {page:?}"
-            );
+            assert!(matches!(page, Heard::Page(_, 0, _, _)), "delivered behind the fence: {page:?}");
         }
     }
     await_dropped(&decode, 1);
-    assert!(
-        delivered > 0,
-        "the race must be won by the writer at times too"
-    );
+    assert!(delivered > 0, "the race must be won by the writer at times too");
 }
 
 #[test]

@@ -34,11 +34,7 @@ impl Prefill {
     fn start(path: &Path) -> Self {
         let module = module_path!().split_once("::").unwrap().1;
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args([
-                &format!("{module}::process_prefill"),
-                "--exact",
-                "--nocapture",
-            ])
+            .args([&format!("{module}::process_prefill"), "--exact", "--nocapture"])
             .env(PATH, path)
             .stdout(Stdio::piped())
             .spawn()
@@ -71,15 +67,9 @@ fn process_killed_fails_its_legs_and_its_successor_is_found() {
     grant(&decode, &heard, LEG, &[40]);
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![7; 100]));
     first.kill();
-    assert!(
-        room.path.exists(),
-        "a killed process leaves its socket file"
-    );
+    assert!(room.path.exists(), "a killed process leaves its socket file");
     let why = FabricError::Closed;
-    assert_eq!(
-        next(&heard),
-        Heard::LegFailed(LEG, LegFailure::Disconnected(why.clone()))
-    );
+    assert_eq!(next(&heard), Heard::LegFailed(LEG, LegFailure::Disconnected(why.clone())));
     assert_eq!(next(&heard), Heard::PeerGone(why));
     let _second = Prefill::start(&room.path);
     let again = Leg { attempt: Attempt(2), ..LEG };

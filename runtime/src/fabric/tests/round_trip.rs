@@ -14,22 +14,11 @@ fn round_trip_brings_pages_then_the_row() {
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[40, 41]);
     let (leg, pages) = (LEG, vec![40, 41]);
-    assert_eq!(
-        next(&lists),
-        PrefillInbound::List {
-            leg,
-            pages
-        }
-    );
-    prefill
-        .write_page(LEG, 0, 40, vec![1; LIMITS.page_bytes])
-        .unwrap();
+    assert_eq!(next(&lists), PrefillInbound::List { leg, pages });
+    prefill.write_page(LEG, 0, 40, vec![1; LIMITS.page_bytes]).unwrap();
     prefill.write_page(LEG, 1, 41, vec![2; 3]).unwrap();
     prefill.write_row(LEG, ROW).unwrap();
-    assert_eq!(
-        next(&heard),
-        Heard::Page(LEG, 0, 40, vec![1; LIMITS.page_bytes])
-    );
+    assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![1; LIMITS.page_bytes]));
     assert_eq!(next(&heard), Heard::Page(LEG, 1, 41, vec![2; 3]));
     assert_eq!(next(&heard), Heard::Row(LEG, ROW));
     assert_eq!(next(&lists), PrefillInbound::Written { leg });
@@ -42,10 +31,7 @@ fn round_trip_delivers_a_row_of_another_echo_as_it_is() {
     let (prefill, _lists) = prefill(&room.path);
     let (decode, heard) = decode(&room.path, RETRY);
     grant(&decode, &heard, LEG, &[40]);
-    let odd = Row {
-        echo: Leg { attempt: Attempt(0), ..LEG },
-        ..ROW
-    };
+    let odd = Row { echo: Leg { attempt: Attempt(0), ..LEG }, ..ROW };
     prefill.write_row(LEG, odd).unwrap();
     assert_eq!(next(&heard), Heard::Row(LEG, odd));
 }
@@ -81,25 +67,13 @@ fn publish_is_refused_out_of_turn() {
     let room = room();
     let (_prefill, _lists) = prefill(&room.path);
     let (decode, heard) = decode(&room.path, RETRY);
-    assert_eq!(
-        decode.publish(LEG, &[1]),
-        Err(FabricError::NotReady { leg: LEG })
-    );
+    assert_eq!(decode.publish(LEG, &[1]), Err(FabricError::NotReady { leg: LEG }));
     grant(&decode, &heard, LEG, &[1]);
-    assert_eq!(
-        decode.publish(LEG, &[2]),
-        Err(FabricError::Regranted { leg: LEG })
-    );
+    assert_eq!(decode.publish(LEG, &[2]), Err(FabricError::Regranted { leg: LEG }));
     let long = vec![0; LIMITS.pages_per_leg + 1];
-    assert!(matches!(
-        decode.publish(LEG, &long),
-        Err(FabricError::Oversize { .. })
-    ));
+    assert!(matches!(decode.publish(LEG, &long), Err(FabricError::Oversize { .. })));
     let leg = Leg { epoch: Epoch(4), ..LEG };
-    assert_eq!(
-        decode.hello(leg),
-        Err(FabricError::OtherEpoch { leg, connected: 3 })
-    );
+    assert_eq!(decode.hello(leg), Err(FabricError::OtherEpoch { leg, connected: 3 }));
 }
 
 #[test]
@@ -111,15 +85,9 @@ fn write_is_refused_for_another_epoch_and_over_the_limit() {
     grant(&decode, &heard, LEG, &[1]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
     let leg = Leg { epoch: Epoch(2), ..LEG };
-    assert_eq!(
-        prefill.fail(leg, "old"),
-        Err(FabricError::OtherEpoch { leg, connected: 3 })
-    );
+    assert_eq!(prefill.fail(leg, "old"), Err(FabricError::OtherEpoch { leg, connected: 3 }));
     let long = vec![0; LIMITS.page_bytes + 1];
-    assert!(matches!(
-        prefill.write_page(LEG, 0, 1, long),
-        Err(FabricError::Oversize { .. })
-    ));
+    assert!(matches!(prefill.write_page(LEG, 0, 1, long), Err(FabricError::Oversize { .. })));
 }
 
 #[test]
@@ -134,24 +102,8 @@ fn page_with_a_wrong_checksum_is_reported_and_withheld() {
     decode.publish(LEG, &[40]).unwrap();
     assert!(matches!(peer.receive(), ToPrefill::List { .. }));
     let right = checksum(LEG, 0, 40, b"kv");
-    peer.send(
-        &ToDecode::Page {
-            leg: LEG,
-            index: 0,
-            page: 40,
-            checksum: right ^ 1,
-        },
-        b"kv",
-    );
-    peer.send(
-        &ToDecode::Page {
-            leg: LEG,
-            index: 0,
-            page: 40,
-            checksum: right,
-        },
-        b"kv",
-    );
+    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right ^ 1 }, b"kv");
+    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right }, b"kv");
     assert_eq!(next(&heard), Heard::Corrupt(LEG, 0));
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, b"kv".to_vec()));
 }

@@ -14,8 +14,7 @@ use tempfile::TempDir;
 use crate::fabric::LegFailure;
 use crate::fabric::frame::{Frame, Incoming, MAGIC, ToDecode, ToPrefill, VERSION};
 use crate::fabric::{
-    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, PrefillFabric, PrefillInbound,
-    Retry, Row,
+    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, PrefillFabric, PrefillInbound, Retry, Row,
 };
 
 pub(super) const WAIT: Duration = Duration::from_secs(5);
@@ -28,24 +27,12 @@ pub(super) const LIMITS: FabricLimits = FabricLimits {
     write_deadline: Duration::from_secs(2),
 };
 
-pub(super) const RETRY: Retry = Retry {
-    interval: Duration::from_millis(50),
-    count: 40,
-};
+pub(super) const RETRY: Retry = Retry { interval: Duration::from_millis(50), count: 40 };
 
-pub(super) const LEG: Leg = Leg {
-    epoch: Epoch(3),
-    slot: SlotIndex(1),
-    generation: Generation(2),
-    attempt: Attempt(1),
-};
+pub(super) const LEG: Leg =
+    Leg { epoch: Epoch(3), slot: SlotIndex(1), generation: Generation(2), attempt: Attempt(1) };
 
-pub(super) const ROW: Row = Row {
-    echo: LEG,
-    tokens: 7,
-    first_token: 11,
-    pages: 2,
-};
+pub(super) const ROW: Row = Row { echo: LEG, tokens: 7, first_token: 11, pages: 2 };
 
 /// A decode report that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,12 +53,7 @@ impl From<DecodeInbound<'_>> for Heard {
             DecodeInbound::HandshakeFailed { leg, why } => Self::HandshakeFailed(leg, why),
             DecodeInbound::HandshakeReady { leg } => Self::HandshakeReady(leg),
             DecodeInbound::LegFailed { leg, reason } => Self::LegFailed(leg, reason),
-            DecodeInbound::Page {
-                leg,
-                index,
-                page,
-                bytes,
-            } => Self::Page(leg, index, page, bytes.to_vec()),
+            DecodeInbound::Page { leg, index, page, bytes } => Self::Page(leg, index, page, bytes.to_vec()),
             DecodeInbound::PeerGone { why } => Self::PeerGone(why),
             DecodeInbound::Row { leg, row } => Self::Row(leg, row),
         }
@@ -126,14 +108,7 @@ impl RawPeer {
     /// A decode rank at the prefill end's door.
     pub(super) fn call(path: &Path, epoch: u64, version: u32) -> Self {
         let peer = Self::over(UnixStream::connect(path).unwrap());
-        peer.send(
-            &ToPrefill::Open {
-                magic: MAGIC,
-                version,
-                epoch,
-            },
-            &[],
-        );
+        peer.send(&ToPrefill::Open { magic: MAGIC, version, epoch }, &[]);
         peer
     }
 
@@ -158,9 +133,7 @@ impl RawPeer {
 
     pub(super) fn send<M: Serialize>(&self, message: &M, body: &[u8]) {
         let frame = Frame::new(message, body.to_vec()).unwrap();
-        (&self.stream)
-            .write_all(&[frame.head, frame.body].concat())
-            .unwrap();
+        (&self.stream).write_all(&[frame.head, frame.body].concat()).unwrap();
     }
 
     pub(super) fn receive<M: DeserializeOwned>(&self) -> M {

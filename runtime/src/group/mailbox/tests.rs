@@ -2,21 +2,11 @@
 
 use super::*;
 
-const TAG: Tag = Tag {
-    epoch: 1,
-    round: 6,
-    site: 0,
-    kind: 0,
-    shape: 0,
-};
+const TAG: Tag = Tag { epoch: 1, round: 6, site: 0, kind: 0, shape: 0 };
 const NEXT: Tag = Tag { round: 7, ..TAG };
 
 fn deliver(mailbox: &Mailbox, rank: usize, tag: Tag) {
-    let entry = Entry {
-        operation: Operation::Gather,
-        tag,
-        payload: Vec::new(),
-    };
+    let entry = Entry { operation: Operation::Gather, tag, payload: Vec::new() };
     mailbox.deliver(rank, entry, None).unwrap();
 }
 
@@ -31,22 +21,9 @@ fn mailbox_keeps_the_later_of_what_it_saw_and_what_it_was_told() {
         let mailbox = Mailbox::new(0, 3);
         deliver(&mailbox, 2, seen);
         mailbox.lock().inboxes[2].queue.clear();
-        mailbox.end(
-            1,
-            End::Poison {
-                culprit: 2,
-                last: Some(told),
-            },
-        );
+        mailbox.end(1, End::Poison { culprit: 2, last: Some(told) });
         let last = Some(NEXT);
-        assert_eq!(
-            await_next(&mailbox),
-            Err(GroupError::Relayed {
-                rank: 2,
-                last,
-                by: 1
-            })
-        );
+        assert_eq!(await_next(&mailbox), Err(GroupError::Relayed { rank: 2, last, by: 1 }));
     }
 }
 
@@ -57,13 +34,7 @@ fn mailbox_names_the_first_that_fell() {
     mailbox.lock().inboxes[2].queue.clear();
     mailbox.end(2, End::Closed);
     mailbox.end(1, End::Closed);
-    assert_eq!(
-        await_next(&mailbox),
-        Err(GroupError::Gone {
-            rank: 2,
-            last: Some(TAG)
-        })
-    );
+    assert_eq!(await_next(&mailbox), Err(GroupError::Gone { rank: 2, last: Some(TAG) }));
 }
 
 #[test]
@@ -71,11 +42,7 @@ fn mailbox_bounds_how_far_a_peer_is_ahead() {
     let mailbox = Mailbox::new(0, 2);
     deliver(&mailbox, 1, TAG);
     deliver(&mailbox, 1, TAG);
-    let entry = Entry {
-        operation: Operation::Gather,
-        tag: TAG,
-        payload: Vec::new(),
-    };
+    let entry = Entry { operation: Operation::Gather, tag: TAG, payload: Vec::new() };
     let soon = Some(after(Duration::from_millis(5)));
     assert_eq!(mailbox.deliver(1, entry, soon), Err(Undelivered::Full));
 }

@@ -9,13 +9,7 @@ use std::time::{Duration, Instant};
 use crate::group::{Collectives, Forming, GroupError, Mesh, Setting, Tag};
 
 const LONG: Duration = Duration::from_secs(10);
-const TAG: Tag = Tag {
-    epoch: 1,
-    round: 0,
-    site: 0,
-    kind: 0,
-    shape: 1,
-};
+const TAG: Tag = Tag { epoch: 1, round: 0, site: 0, kind: 0, shape: 1 };
 
 fn forming(dir: &Path, rank: usize) -> Forming {
     Forming {
@@ -83,14 +77,7 @@ fn forming_names_the_rank_that_does_not_come() {
     let mut alone = forming(dir.path(), 0);
     alone.deadline = Duration::from_millis(100);
     let waited = alone.deadline;
-    assert_eq!(
-        Mesh::form(&alone).unwrap_err(),
-        GroupError::Missing {
-            rank: 1,
-            waited,
-            last: None
-        }
-    );
+    assert_eq!(Mesh::form(&alone).unwrap_err(), GroupError::Missing { rank: 1, waited, last: None });
 }
 
 #[test]
@@ -98,25 +85,13 @@ fn forming_refuses_a_second_process_of_one_rank() {
     let dir = tempfile::tempdir().unwrap();
     let _first = UnixListener::bind(dir.path().join("control.1.sock")).unwrap();
     let error = Mesh::form(&forming(dir.path(), 1)).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            GroupError::Io {
-                kind: std::io::ErrorKind::AddrInUse,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, GroupError::Io { kind: std::io::ErrorKind::AddrInUse, .. }), "{error}");
 }
 
 #[test]
 fn forming_refuses_a_rank_outside_the_group() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(matches!(
-        Mesh::form(&forming(dir.path(), 3)),
-        Err(GroupError::Misuse(_))
-    ));
+    assert!(matches!(Mesh::form(&forming(dir.path(), 3)), Err(GroupError::Misuse(_))));
 }
 
 fn call(path: &Path) -> UnixStream {
@@ -153,11 +128,7 @@ fn forming_survives_stale_files_and_strangers() {
         scope.spawn(move || run(2));
         scope.spawn(move || run(1));
     });
-    assert_eq!(
-        std::fs::read_dir(dir).unwrap().count(),
-        0,
-        "each rank removes its socket file"
-    );
+    assert_eq!(std::fs::read_dir(dir).unwrap().count(), 0, "each rank removes its socket file");
 }
 
 #[test]
@@ -173,13 +144,6 @@ fn mesh_refuses_a_frame_over_its_own_limit() {
     thread::scope(|scope| {
         scope.spawn(move || sender.all_gather(TAG, &vec![0; length], LONG).unwrap_err());
         let error = receiver.all_gather(TAG, &[], LONG).unwrap_err();
-        assert_eq!(
-            error,
-            GroupError::Oversize {
-                rank: 1,
-                length,
-                limit
-            }
-        );
+        assert_eq!(error, GroupError::Oversize { rank: 1, length, limit });
     });
 }

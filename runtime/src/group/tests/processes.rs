@@ -16,21 +16,13 @@ const ROUNDS: u64 = 20;
 const DEADLINE: Duration = Duration::from_secs(2);
 
 fn tag(round: u64) -> Tag {
-    Tag {
-        epoch: 1,
-        round,
-        site: 2,
-        kind: 3,
-        shape: 4,
-    }
+    Tag { epoch: 1, round, site: 2, kind: 3, shape: 4 }
 }
 
 /// The body of one rank: no test of its own, and nothing at all unless a test below started it.
 #[test]
 fn process_rank() {
-    let (Ok(dir), Ok(rank), Ok(stop)) =
-        (std::env::var(DIR), std::env::var(RANK), std::env::var(STOP))
-    else {
+    let (Ok(dir), Ok(rank), Ok(stop)) = (std::env::var(DIR), std::env::var(RANK), std::env::var(STOP)) else {
         return;
     };
     let is_stopping = rank == stop;
@@ -86,10 +78,7 @@ impl Rank {
     fn await_line(&mut self, mark: &str) -> String {
         loop {
             let mut line = String::new();
-            assert!(
-                self.lines.read_line(&mut line).unwrap() > 0,
-                "the rank ended without {mark:?}"
-            );
+            assert!(self.lines.read_line(&mut line).unwrap() > 0, "the rank ended without {mark:?}");
             if let Some((_, rest)) = line.split_once(mark) {
                 return rest.trim().to_owned();
             }
@@ -107,17 +96,12 @@ impl Drop for Rank {
 /// Starts a group in which `culprit` stops after its rounds; `strike` is done to it then.
 fn group_loses(culprit: usize, strike: impl FnOnce(&mut Rank)) -> (Vec<String>, Duration) {
     let dir = tempfile::tempdir().unwrap();
-    let mut ranks: Vec<_> = (0..SIZE)
-        .map(|rank| Rank::start(dir.path(), rank, culprit))
-        .collect();
+    let mut ranks: Vec<_> = (0..SIZE).map(|rank| Rank::start(dir.path(), rank, culprit)).collect();
     ranks[culprit].await_line("idle");
     let started = Instant::now();
     strike(&mut ranks[culprit]);
     ranks.swap_remove(culprit);
-    let errors = ranks
-        .iter_mut()
-        .map(|rank| rank.await_line("error "))
-        .collect();
+    let errors = ranks.iter_mut().map(|rank| rank.await_line("error ")).collect();
     (errors, started.elapsed())
 }
 
@@ -130,10 +114,7 @@ fn process_killed_is_named_by_all_with_its_last_tag() {
     for culprit in 0..SIZE {
         let (errors, took) = group_loses(culprit, |rank| rank.child.kill().unwrap());
         assert_eq!(errors, expected(culprit));
-        assert!(
-            took < DEADLINE,
-            "a death is heard at once, not at the deadline: {took:?}"
-        );
+        assert!(took < DEADLINE, "a death is heard at once, not at the deadline: {took:?}");
     }
 }
 

@@ -28,9 +28,7 @@ fn min_is_elementwise<T: Transport>() {
 
 fn gather_is_in_rank_order<T: Transport>() {
     let results = on_all(&mut T::form(3), |rank, member| {
-        member
-            .all_gather(TAG, &vec![byte(rank); rank * 2], LONG)
-            .unwrap()
+        member.all_gather(TAG, &vec![byte(rank); rank * 2], LONG).unwrap()
     });
     assert_eq!(results, vec![vec![vec![], vec![1, 1], vec![2, 2, 2, 2]]; 3]);
 }
@@ -44,11 +42,7 @@ fn sum_is_in_rank_order<T: Transport>() {
     });
     let expected = ((parts[0] + parts[1]) + parts[2]) + parts[3];
     let reversed = ((parts[3] + parts[2]) + parts[1]) + parts[0];
-    assert_ne!(
-        expected.to_bits(),
-        reversed.to_bits(),
-        "the case must tell orders apart"
-    );
+    assert_ne!(expected.to_bits(), reversed.to_bits(), "the case must tell orders apart");
     assert_eq!(results, vec![[expected.to_bits(), (-0.0_f32).to_bits()]; 4]);
 }
 
@@ -58,9 +52,7 @@ fn broadcast_comes_from_each_root<T: Transport>() {
             .map(|root| {
                 let own = [byte(root); 5];
                 let payload = (rank == root).then_some(&own[..]);
-                member
-                    .broadcast(at_round(root as u64), root, payload, 5, LONG)
-                    .unwrap()
+                member.broadcast(at_round(root as u64), root, payload, 5, LONG).unwrap()
             })
             .collect::<Vec<_>>()
     });
@@ -71,50 +63,24 @@ fn broadcast_over_max_is_an_error_on_every_rank<T: Transport>() {
     let failed = errors(on_all(&mut T::form(3), |rank, member| {
         member.broadcast(TAG, 1, (rank == 1).then_some(&[0; 9]), 8, LONG)
     }));
-    let over = GroupError::Oversize {
-        rank: 1,
-        length: 9,
-        limit: 8,
-    };
+    let over = GroupError::Oversize { rank: 1, length: 9, limit: 8 };
     assert!(failed.contains(&over), "{failed:?}");
     assert!(failed.iter().all(|error| blamed(error) == 1), "{failed:?}");
 }
 
 fn broadcast_roots_that_differ_are_an_error_on_every_rank<T: Transport>() {
-    let failed = errors(on_all(&mut T::form(2), |rank, member| {
-        member.broadcast(TAG, rank, Some(&[1]), 8, LONG)
-    }));
+    let failed =
+        errors(on_all(&mut T::form(2), |rank, member| member.broadcast(TAG, rank, Some(&[1]), 8, LONG)));
     let ours = Operation::Broadcast { root: 0 };
     let theirs = Operation::Broadcast { root: 1 };
-    assert_eq!(
-        failed[0],
-        GroupError::MixedOperation {
-            rank: 1,
-            tag: TAG,
-            ours,
-            theirs
-        }
-    );
-    assert_eq!(
-        failed[1],
-        GroupError::MixedOperation {
-            rank: 0,
-            tag: TAG,
-            ours: theirs,
-            theirs: ours
-        }
-    );
+    assert_eq!(failed[0], GroupError::MixedOperation { rank: 1, tag: TAG, ours, theirs });
+    assert_eq!(failed[1], GroupError::MixedOperation { rank: 0, tag: TAG, ours: theirs, theirs: ours });
 }
 
 fn broadcast_payload_must_fit_the_root<T: Transport>() {
-    let failed = errors(on_all(&mut T::form(2), |_, member| {
-        member.broadcast(TAG, 0, None, 8, LONG)
-    }));
+    let failed = errors(on_all(&mut T::form(2), |_, member| member.broadcast(TAG, 0, None, 8, LONG)));
     assert!(matches!(failed[0], GroupError::Misuse(_)));
-    assert!(matches!(
-        failed[1],
-        GroupError::Relayed { rank: 0, by: 0, .. }
-    ));
+    assert!(matches!(failed[1], GroupError::Relayed { rank: 0, by: 0, .. }));
 }
 
 fn operations_that_differ_are_an_error<T: Transport>() {
@@ -122,34 +88,16 @@ fn operations_that_differ_are_an_error<T: Transport>() {
         0 => member.all_gather(TAG, &[0; 8], LONG).map(drop),
         _ => member.all_reduce_min(TAG, &mut [0], LONG),
     }));
-    assert!(
-        failed
-            .iter()
-            .all(|error| matches!(error, GroupError::MixedOperation { .. })),
-        "{failed:?}"
-    );
+    assert!(failed.iter().all(|error| matches!(error, GroupError::MixedOperation { .. })), "{failed:?}");
 }
 
 fn lengths_that_differ_are_an_error<T: Transport>() {
     let failed = errors(on_all(&mut T::form(2), |rank, member| {
         member.all_reduce_min(TAG, &mut vec![0; 3 + rank], LONG)
     }));
-    let seen_by_0 = GroupError::UnequalLength {
-        rank: 1,
-        tag: TAG,
-        ours: 24,
-        theirs: 32,
-    };
-    let seen_by_1 = GroupError::UnequalLength {
-        rank: 0,
-        tag: TAG,
-        ours: 32,
-        theirs: 24,
-    };
-    assert!(
-        failed[0] == seen_by_0 || failed[1] == seen_by_1,
-        "{failed:?}"
-    );
+    let seen_by_0 = GroupError::UnequalLength { rank: 1, tag: TAG, ours: 24, theirs: 32 };
+    let seen_by_1 = GroupError::UnequalLength { rank: 0, tag: TAG, ours: 32, theirs: 24 };
+    assert!(failed[0] == seen_by_0 || failed[1] == seen_by_1, "{failed:?}");
 }
 
 fn mismatch_is_an_error_on_every_rank<T: Transport>() {
@@ -169,11 +117,7 @@ fn mismatch_is_an_error_on_every_rank<T: Transport>() {
             last == Some(if rank == 2 { odd } else { TAG })
         };
         assert!(failed.iter().all(named), "{failed:?}");
-        assert!(
-            failed
-                .iter()
-                .any(|error| matches!(error, GroupError::Mismatch { .. }))
-        );
+        assert!(failed.iter().any(|error| matches!(error, GroupError::Mismatch { .. })));
     }
 }
 
@@ -187,12 +131,7 @@ fn mismatch_is_found_though_another_rank_is_missing<T: Transport>() {
             member.all_gather(TAG, &[], LONG)
         }
     }));
-    assert!(
-        failed
-            .iter()
-            .all(|error| !matches!(error, GroupError::Missing { .. })),
-        "{failed:?}"
-    );
+    assert!(failed.iter().all(|error| !matches!(error, GroupError::Missing { .. })), "{failed:?}");
     assert!(started.elapsed() < LONG);
 }
 
@@ -203,16 +142,10 @@ fn missing_rank_is_named_with_its_last_tag<T: Transport>() {
         if rank == 1 {
             thread::sleep(SHORT * 4);
         }
-        (
-            member.all_gather(at_round(2), &[], SHORT).unwrap_err(),
-            started.elapsed(),
-        )
+        (member.all_gather(at_round(2), &[], SHORT).unwrap_err(), started.elapsed())
     });
     let (slow, _) = results.remove(1);
-    assert!(
-        matches!(slow, GroupError::Relayed { rank: 1, .. }),
-        "{slow:?}"
-    );
+    assert!(matches!(slow, GroupError::Relayed { rank: 1, .. }), "{slow:?}");
     for (error, took) in results {
         assert_eq!(blamed(&error), 1, "{error:?}");
         assert_eq!(error.culprit(0).1, Some(at_round(1)), "{error:?}");
@@ -222,13 +155,9 @@ fn missing_rank_is_named_with_its_last_tag<T: Transport>() {
 
 fn dead_rank_is_named_with_its_last_tag<T: Transport>() {
     let mut members = T::form(3);
-    on_all(&mut members, |_, member| {
-        member.all_gather(at_round(1), &[], LONG).unwrap()
-    });
+    on_all(&mut members, |_, member| member.all_gather(at_round(1), &[], LONG).unwrap());
     drop(members.pop());
-    for error in errors(on_all(&mut members, |_, member| {
-        member.all_gather(at_round(2), &[], LONG)
-    })) {
+    for error in errors(on_all(&mut members, |_, member| member.all_gather(at_round(2), &[], LONG))) {
         assert_eq!(error.culprit(0), (2, Some(at_round(1))), "{error:?}");
     }
 }
@@ -237,13 +166,7 @@ fn dead_rank_wakes_those_that_wait_for_the_leader<T: Transport>() {
     let mut members = T::form(3);
     drop(members.pop());
     let error = members[1].wait_for_leader(LONG).unwrap_err();
-    assert_eq!(
-        error,
-        GroupError::Gone {
-            rank: 2,
-            last: None
-        }
-    );
+    assert_eq!(error, GroupError::Gone { rank: 2, last: None });
 }
 
 fn orderly_leave_fails_nobody_in_the_last_collective<T: Transport>() {
@@ -263,18 +186,8 @@ fn orderly_leave_fails_nobody_in_the_last_collective<T: Transport>() {
 fn errors_are_final<T: Transport>() {
     let mut members = T::form(2);
     let first = members[0].all_gather(TAG, &[], SHORT).unwrap_err();
-    assert!(matches!(
-        first,
-        GroupError::Missing {
-            rank: 1,
-            last: None,
-            ..
-        }
-    ));
-    assert_eq!(
-        members[0].all_reduce_min(TAG, &mut [1], LONG),
-        Err(first.clone())
-    );
+    assert!(matches!(first, GroupError::Missing { rank: 1, last: None, .. }));
+    assert_eq!(members[0].all_reduce_min(TAG, &mut [1], LONG), Err(first.clone()));
     assert_eq!(members[0].wait_for_leader(LONG), Err(first.clone()));
     assert_eq!(members[0].broadcast(TAG, 1, None, 1, LONG), Err(first));
     // Rank 0 had entered before it gave up, so its bell may be heard first.
@@ -284,10 +197,7 @@ fn errors_are_final<T: Transport>() {
         }
         thread::yield_now();
     };
-    assert!(
-        matches!(told, GroupError::Relayed { rank: 1, by: 0, .. }),
-        "{told:?}"
-    );
+    assert!(matches!(told, GroupError::Relayed { rank: 1, by: 0, .. }), "{told:?}");
 }
 
 fn leader_is_heard_before_its_followers_enter<T: Transport>() {
@@ -295,10 +205,7 @@ fn leader_is_heard_before_its_followers_enter<T: Transport>() {
         if rank == 0 {
             thread::sleep(SHORT * 2);
         } else {
-            assert!(
-                !member.wait_for_leader(SHORT / 3).unwrap(),
-                "the bell has not rung yet"
-            );
+            assert!(!member.wait_for_leader(SHORT / 3).unwrap(), "the bell has not rung yet");
         }
         assert!(member.wait_for_leader(LONG).unwrap());
         assert!(member.wait_for_leader(LONG).unwrap(), "the bell is a level");
@@ -313,11 +220,7 @@ fn large_payloads_cross_without_deadlock<T: Transport>() {
     let lengths = on_all(&mut T::form(3), |rank, member| {
         let payload = vec![byte(rank); 8 << 20];
         let all = member.all_gather(TAG, &payload, LONG).unwrap();
-        assert!(
-            all.iter()
-                .enumerate()
-                .all(|(rank, bytes)| bytes.iter().all(|&found| found == byte(rank)))
-        );
+        assert!(all.iter().enumerate().all(|(rank, bytes)| bytes.iter().all(|&found| found == byte(rank))));
         all.iter().map(Vec::len).sum::<usize>()
     });
     assert_eq!(lengths, [24 << 20; 3]);
@@ -327,14 +230,7 @@ fn payload_over_the_limit_is_an_error_on_every_rank<T: Transport>() {
     let failed = errors(on_all(&mut T::form(2), |rank, member| {
         member.all_gather(TAG, &vec![0; if rank == 1 { LIMIT + 1 } else { 1 }], LONG)
     }));
-    assert_eq!(
-        failed[1],
-        GroupError::Oversize {
-            rank: 1,
-            length: LIMIT + 1,
-            limit: LIMIT
-        }
-    );
+    assert_eq!(failed[1], GroupError::Oversize { rank: 1, length: LIMIT + 1, limit: LIMIT });
     assert_eq!(blamed(&failed[0]), 1);
 }
 
@@ -342,20 +238,11 @@ fn order_is_kept_over_many_rounds<T: Transport>() {
     on_all(&mut T::form(3), |rank, member| {
         for round in 0..500 {
             let mut values = [round + rank as u64, u64::MAX - round];
-            member
-                .all_reduce_min(at_round(round), &mut values, LONG)
-                .unwrap();
+            member.all_reduce_min(at_round(round), &mut values, LONG).unwrap();
             assert_eq!(values, [round, u64::MAX - round]);
             let brief = round.to_le_bytes();
-            let told = member
-                .broadcast(
-                    at_round(round),
-                    0,
-                    (rank == 0).then_some(&brief[..]),
-                    8,
-                    LONG,
-                )
-                .unwrap();
+            let told =
+                member.broadcast(at_round(round), 0, (rank == 0).then_some(&brief[..]), 8, LONG).unwrap();
             assert_eq!(told, brief);
         }
     });

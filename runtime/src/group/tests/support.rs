@@ -9,13 +9,7 @@ use crate::group::{Forming, GroupError, Member, Mesh, Neighbours, Sockets, Tag, 
 pub(super) const LIMIT: usize = 32 << 20;
 pub(super) const LONG: Duration = Duration::from_secs(10);
 pub(super) const SHORT: Duration = Duration::from_millis(150);
-pub(super) const TAG: Tag = Tag {
-    epoch: 1,
-    round: 7,
-    site: 0,
-    kind: 1,
-    shape: 64,
-};
+pub(super) const TAG: Tag = Tag { epoch: 1, round: 7, site: 0, kind: 1, shape: 64 };
 
 pub(super) trait Transport {
     type Wire: Wire;
@@ -51,9 +45,8 @@ impl Transport for OverSockets {
             deadline: LONG,
         };
         thread::scope(|scope| {
-            let ranks: Vec<_> = (0..size)
-                .map(|rank| scope.spawn(move || Mesh::form(&join(rank)).unwrap()))
-                .collect();
+            let ranks: Vec<_> =
+                (0..size).map(|rank| scope.spawn(move || Mesh::form(&join(rank)).unwrap())).collect();
             ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
         })
     }
@@ -80,10 +73,7 @@ pub(super) fn at_round(round: u64) -> Tag {
 }
 
 pub(super) fn errors<T: Debug>(results: Vec<Result<T, GroupError>>) -> Vec<GroupError> {
-    results
-        .into_iter()
-        .map(|result| result.unwrap_err())
-        .collect()
+    results.into_iter().map(|result| result.unwrap_err()).collect()
 }
 
 pub(super) fn blamed(error: &GroupError) -> usize {
