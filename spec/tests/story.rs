@@ -61,6 +61,7 @@ fn bring_in(group: &mut Group<Decode>, leg: Leg, token: u32) {
     decode(group, leg, row(leg, token));
     group.round();
     decode(group, leg, LegFact::Fenced);
+    group.round();
 }
 
 fn assert_empty(group: &Group<Decode>, configuration: &GroupConfiguration) {
@@ -178,6 +179,7 @@ fn decode_retraction_under_page_pressure_and_resume() {
     decode(&mut group, leg(1, 1, 1), row(leg(1, 1, 1), 7));
     group.round();
     decode(&mut group, leg(1, 1, 1), LegFact::Fenced);
+    group.round();
     group.retired(3, &[8]);
     group.round();
     insta::assert_snapshot!(group.tell());

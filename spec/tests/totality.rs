@@ -112,7 +112,8 @@ fn write_facts() -> impl Strategy<Value = (Leg, WriteFact)> {
 
 /// Requests that the front end lets in; it refuses the others at the door.
 fn requests() -> impl Strategy<Value = Request> {
-    (0..6_u64, 1..5_u32, 1..5_u32, any::<bool>()).prop_map(|(id, prompt_tokens, max_tokens, ignore_eos)| {
+    let count = || prop_oneof![8 => 0..5_u32, 1 => Just(u32::MAX)];
+    (0..6_u64, count(), count(), any::<bool>()).prop_map(|(id, prompt_tokens, max_tokens, ignore_eos)| {
         Request { id: RequestId(id), prompt_tokens, max_tokens, ignore_eos }
     })
 }

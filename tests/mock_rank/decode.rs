@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use lockstep_runtime::wire::{FinishReason, Leg, Outcome, RankToFront, WireError};
 
 use crate::rank::{Rank, fatal};
@@ -42,7 +43,12 @@ impl Decode {
         let (prompt_tokens, max_tokens, ignore_eos) = limits;
         let slots = u64::from(rank.arguments.slots);
         let slot = u32::try_from(request % slots).unwrap();
-        let leg = Leg { epoch: rank.arguments.epoch, slot, generation: request / slots, attempt: 1 };
+        let leg = Leg {
+            epoch: Epoch(rank.arguments.epoch),
+            slot: SlotIndex(slot),
+            generation: Generation(request / slots),
+            attempt: Attempt(1),
+        };
         rank.sender.send(&RankToFront::LegWanted { request, leg, generated: 0 })?;
         let prompt_tokens = usize::try_from(prompt_tokens).unwrap();
         let entry = Request {
@@ -125,7 +131,7 @@ impl Request {
 
     fn retract(&mut self, request: u64, rank: &mut Rank) -> Result<(), WireError> {
         self.prompt = None;
-        self.leg.attempt += 1;
+        self.leg.attempt.0 += 1;
         rank.sender.send(&RankToFront::LegWanted { request, leg: self.leg, generated: self.sent })
     }
 

@@ -46,3 +46,27 @@ pub fn takes_late_facts() -> Refuted<TakesLateFacts> {
     let setting = DecodeSetting { breakage: Breakage::Handshake, late_facts: true, ..smallest() };
     (WorldModel::new(setting), vote_fresh::PROPERTY)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::{End, Settings, explore};
+    use lockstep_spec::decode::rules::{Rules, Shipped};
+
+    /// The property falls under the mutant, and nothing does under the shipped rules.
+    fn falls<R: Rules>((model, property): Refuted<R>) {
+        let shipped = WorldModel::<Surroundings<Shipped>>::new(model.setting.clone());
+        let ends = |found: Result<crate::explore::Exploration, _>| found.map(|found| found.end);
+        assert_eq!(ends(explore(&shipped, &Settings::default())), Ok(End::Exhausted));
+        let mutant = ends(explore(&model, &Settings::default()));
+        assert!(matches!(mutant, Ok(End::Violated { property: id, .. }) if id == property.id), "{mutant:?}");
+    }
+
+    #[test]
+    fn mutants_are_refuted() {
+        falls(applies_stale());
+        falls(drained_by_fabric());
+        falls(releases_in_flight());
+        falls(takes_late_facts());
+    }
+}

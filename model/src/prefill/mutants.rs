@@ -33,3 +33,50 @@ impl Rules for PassesMisfits {
         false
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::{End, Settings, explore_live, stall};
+    use crate::model::WorldModel;
+    use crate::prefill::Surroundings;
+    use crate::prefill::setting::PrefillSetting;
+    use crate::prefill::witnesses::witnesses;
+    use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
+    use lockstep_spec::prefill::rules::Shipped;
+
+    fn setting(slots: u32) -> PrefillSetting {
+        PrefillSetting { write_failures: true, ..PrefillSetting::new(2, slots, false) }
+    }
+
+    /// The property that falls, if any; without one, rest stays in reach and every witness is seen.
+    fn verdict<R: Rules>(setting: PrefillSetting) -> Option<&'static str> {
+        let witnesses = witnesses(&setting);
+        let model = WorldModel::<Surroundings<R>>::new(setting).witnessing(witnesses);
+        let found = explore_live(&model, &Settings::default()).unwrap();
+        if let End::Violated { property, .. } = found.end {
+            return Some(property);
+        }
+        assert_eq!((found.end.clone(), found.missing.is_empty()), (End::Exhausted, true), "{:?}", found.missing);
+        assert_eq!(stall(&model, &found), None);
+        None
+    }
+
+    #[test]
+    fn shipped_rules_hold() {
+        let failing = PrefillSetting { revocations: true, hasty: true, late_facts: true, ..setting(1) };
+        assert_eq!(verdict::<Shipped>(failing), None);
+        assert_eq!(verdict::<Shipped>(PrefillSetting { fallible_slots: 1, ..setting(2) }), None);
+    }
+
+    #[test]
+    fn mutants_are_refuted() {
+        assert_eq!(verdict::<DrainedIgnoresWrites>(setting(1)), Some(no_write_after_free::PROPERTY.id));
+        assert_eq!(verdict::<StartsUnlisted>(setting(1)), Some(kv_before_run::PROPERTY.id));
+    }
+
+    #[test]
+    fn passing_misfits_is_unfair_but_safe() {
+        assert_eq!(verdict::<PassesMisfits>(PrefillSetting::new(2, 2, false)), None);
+    }
+}

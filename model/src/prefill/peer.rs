@@ -25,8 +25,8 @@ pub struct Order {
     pub leg: Leg,
     /// Its place in acceptance order, until the prefill group forgets it.
     pub id: Option<RequestId>,
-    /// Whether every rank's peer has listed it.
-    pub listed: bool,
+    /// Whether some rank's peer gave it up before it was listed there.
+    pub withdrawn: bool,
     /// Whether the decode group is done with it: it gave it up, was told that it failed, or has it whole.
     pub ended: bool,
     /// By rank.
@@ -37,7 +37,13 @@ impl Order {
     /// A leg that was just accepted.
     #[must_use]
     pub fn new(leg: Leg, id: RequestId, ranks: usize) -> Self {
-        Self { leg, id: Some(id), listed: false, ended: false, said: vec![Said::Nothing; ranks] }
+        Self { leg, id: Some(id), withdrawn: false, ended: false, said: vec![Said::Nothing; ranks] }
+    }
+
+    /// Whether every rank's peer has listed it.
+    #[must_use]
+    pub fn listed(&self) -> bool {
+        !self.withdrawn && !self.said.contains(&Said::Nothing)
     }
 
     /// Whether the decode group has its KV.
@@ -55,7 +61,7 @@ impl Order {
             WriteFact::Written if said == Said::Listed => Said::Whole,
             WriteFact::Written | WriteFact::WriteFailed => said,
         };
-        self.listed |= self.said.iter().all(|said| *said == Said::Listed);
+        self.withdrawn |= fact == WriteFact::Revoked && said == Said::Nothing;
         self.ended |= fact == WriteFact::Revoked || self.whole();
     }
 
@@ -107,7 +113,7 @@ impl DecodeSlot {
 
     /// Asks for another leg.
     pub fn ask(&mut self, order: Order) {
-        let earlier = self.current.replace(order).filter(|earlier| earlier.listed && earlier.id.is_some());
+        let earlier = self.current.replace(order).filter(|earlier| earlier.listed() && earlier.id.is_some());
         self.previous = earlier.map(|earlier| earlier.leg);
     }
 
@@ -120,7 +126,7 @@ impl DecodeSlot {
     #[must_use]
     pub fn listed(&self, leg: Leg) -> bool {
         self.previous == Some(leg)
-            || self.current.as_ref().is_some_and(|order| order.leg == leg && order.listed)
+            || self.current.as_ref().is_some_and(|order| order.leg == leg && order.listed())
     }
 
     /// Notes that the prefill group forgot a leg.
