@@ -4,7 +4,10 @@ use lockstep_model::agreed_level::AgreedLevel;
 use lockstep_model::agreed_level::model::AgreedModel;
 use lockstep_model::decode::Surroundings as DecodeWorld;
 use lockstep_model::decode::setting::{Breakage, DecodeSetting};
-use lockstep_model::explore::{End, Explorable, Lane, Live, Settings, agree_with_stateright, explore_live, stall};
+use lockstep_model::explore::{
+    Disagreement, End, Explorable, Exploration, Lane, Live, Settings, agree_with_stateright, explore_live,
+    stall,
+};
 use lockstep_model::model::WorldModel;
 use lockstep_model::prefill::Surroundings as PrefillWorld;
 use lockstep_model::prefill::setting::PrefillSetting;
@@ -61,8 +64,8 @@ where
 
 /// Whether exploration is exhausted without fault, and rest stays in reach.
 fn holds<M: Live>(model: &M) -> bool {
-    let exploration = explore_live(model, &Settings::default()).unwrap();
-    exploration.end == End::Exhausted && stall(model, &exploration).is_none()
+    let sound = |found: Exploration| found.end == End::Exhausted && stall(model, &found).is_none();
+    explore_live(model, &Settings::default()).is_ok_and(sound)
 }
 
 fn decode<R: Rules>(setting: &DecodeSetting) -> WorldModel<DecodeWorld<R>> {
@@ -131,7 +134,8 @@ fn fixed_order_comparison_sees_another_rule() {
 fn coarse(state: &State<Tenant>) -> State<Tenant> {
     let mut state = canonical(state);
     state.flights.pending.clear();
-    let phases = state.slots.iter_mut().filter_map(|slot| slot.occupant.as_mut()).map(|tenant| &mut tenant.phase);
+    let phases =
+        state.slots.iter_mut().filter_map(|slot| slot.occupant.as_mut()).map(|tenant| &mut tenant.phase);
     phases.filter(|phase| matches!(phase, Phase::Draining(Outcome::Failed(_)))).for_each(|phase| {
         *phase = Phase::Draining(Outcome::Failed(Reason::TransferFailed));
     });
@@ -141,7 +145,8 @@ fn coarse(state: &State<Tenant>) -> State<Tenant> {
 /// Agreed states of the N-rank world that the agreed level does not have.
 fn beyond_agreed_level<R: Rules>(setting: &DecodeSetting) -> HashSet<State<Tenant>> {
     let agreed = reachable(&AgreedModel::<R>::new(setting.clone()));
-    let agreed: HashSet<State<Tenant>> = agreed.iter().map(|level: &AgreedLevel| coarse(&level.state)).collect();
+    let agreed: HashSet<State<Tenant>> =
+        agreed.iter().map(|level: &AgreedLevel| coarse(&level.state)).collect();
     let states = between_rounds(&decode::<Shipped>(setting));
     states.iter().map(coarse).filter(|state| !agreed.contains(state)).collect()
 }
@@ -211,13 +216,13 @@ impl<M: Explorable + Send> Explorable for Shared<M> {
 }
 
 /// How many states all checkers find.
-fn agreed_count<M: Explorable + Send + 'static>(model: M) -> u64 {
-    agree_with_stateright(Shared(Arc::new(model))).unwrap().unique
+fn agreed_count<M: Explorable + Send + 'static>(model: M) -> Result<u64, Disagreement> {
+    agree_with_stateright(Shared(Arc::new(model))).map(|counts| counts.unique)
 }
 
 #[test]
 fn stateright_agrees_on_each_model() {
-    assert!(agreed_count(decode::<Shipped>(&decode_setting(2, 1, 3))) > 1000);
-    assert!(agreed_count(prefill(&prefill_setting())) > 1000);
-    assert!(agreed_count(AgreedModel::<Shipped>::new(DecodeSetting::new(2, 2, 4, true))) > 100);
+    assert!(agreed_count(decode::<Shipped>(&decode_setting(2, 1, 3))).unwrap() > 1000);
+    assert!(agreed_count(prefill(&prefill_setting())).unwrap() > 1000);
+    assert!(agreed_count(AgreedModel::<Shipped>::new(DecodeSetting::new(2, 2, 4, true))).unwrap() > 100);
 }

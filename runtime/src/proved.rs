@@ -53,10 +53,17 @@ fn record() -> Option<&'static Record> {
     PARSED.get_or_init(|| serde_json::from_str(RECORD).ok()).as_ref()
 }
 
-fn find(record: &'static Record, class: &Class) -> Option<&'static ProvedClass> {
-    record.classes.iter().find(|proved| {
+fn check<'a>(record: Option<&'a Record>, class: &Class) -> Result<&'a ProvedClass, String> {
+    let advice = "run `lockstep-check record` and build again, or start with --unchecked";
+    let record = record.ok_or_else(|| format!("proved.json is not a record of proofs; {advice}"))?;
+    let (executed, proved) = (lockstep_spec::FINGERPRINT, &record.spec_fingerprint);
+    if proved != executed {
+        return Err(format!("this program executes protocol {executed}, but {proved} was proved; {advice}"));
+    }
+    let covers = |proved: &&ProvedClass| {
         proved.role == class.role.name() && proved.mode == class.mode.name() && proved.ranks == class.ranks()
-    })
+    };
+    record.classes.iter().find(covers).ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
 }
 
 /// Checks that this program executes what was proved, and that the class is covered.
@@ -64,42 +71,70 @@ fn find(record: &'static Record, class: &Class) -> Option<&'static ProvedClass> 
 /// # Errors
 /// What is not covered, and what to do.
 pub fn require(class: &Class) -> Result<(), String> {
-    let advice = "run `lockstep-check record` and build again, or start with --unchecked";
-    let record = record().ok_or_else(|| format!("proved.json is not a record of proofs; {advice}"))?;
-    if record.spec_fingerprint != lockstep_spec::FINGERPRINT {
-        return Err(format!(
-            "this program executes protocol {}, but {} was proved; {advice}",
-            lockstep_spec::FINGERPRINT,
-            record.spec_fingerprint
-        ));
-    }
-    find(record, class)
-        .map(|_| ())
-        .ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
+    check(record(), class).map(|_| ())
 }
 
 /// What is proved of a class, and what is only argued, for a person.
 #[must_use]
 pub fn statement(class: &Class) -> String {
-    let proved = record().and_then(|record| find(record, class));
-    match (require(class), proved) {
-        (Ok(()), Some(proved)) => {
-            let argued = if class.ranks > 3 {
-                "\n  argued, not exhausted, for this number of ranks: explored at 3; ranks meet only in a minimum"
-            } else {
-                ""
-            };
-            format!(
-                "proved of a {}: {} distinct states exhausted in {} runs ({}); this program executes the same types \
-                 (protocol {}){argued}",
-                class.name(),
-                proved.unique_states,
-                proved.runs.len(),
-                proved.runs.join(", "),
-                lockstep_spec::FINGERPRINT,
-            )
+    check(record(), class).map_or_else(|problem| problem, |proved| proved.statement(class))
+}
+
+impl ProvedClass {
+    fn statement(&self, class: &Class) -> String {
+        let argued = if class.ranks > 3 {
+            "\n  argued, not exhausted, for this number of ranks: explored at 3; ranks meet only in a minimum"
+        } else {
+            ""
+        };
+        format!(
+            "proved of a {}: {} distinct states exhausted in {} runs ({}); this program executes the same types \
+             (protocol {}){argued}",
+            class.name(),
+            self.unique_states,
+            self.runs.len(),
+            self.runs.join(", "),
+            lockstep_spec::FINGERPRINT,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLASS: Class = Class { role: Role::Decode, mode: Mode::Overlap, ranks: 4 };
+
+    fn record_of(fingerprint: &str) -> Record {
+        let class = ProvedClass {
+            role: "decode".into(),
+            mode: "overlap".into(),
+            ranks: ">=3".into(),
+            runs: vec!["decode-overlap-3".into()],
+            unique_states: 77,
+        };
+        Record { spec_fingerprint: fingerprint.into(), classes: vec![class] }
+    }
+
+    #[test]
+    fn proved_a_covered_class_is_told_with_what_is_only_argued() {
+        let record = record_of(lockstep_spec::FINGERPRINT);
+        let told = check(Some(&record), &CLASS).unwrap().statement(&CLASS);
+        assert!(told.contains("77 distinct states exhausted in 1 runs (decode-overlap-3)"), "{told}");
+        assert!(told.contains("argued, not exhausted"), "{told}");
+        let three = Class { ranks: 3, ..CLASS };
+        assert!(!check(Some(&record), &three).unwrap().statement(&three).contains("argued"));
+    }
+
+    #[test]
+    fn proved_refuses_another_protocol_another_class_and_no_record() {
+        let problem = |record: Option<&Record>, class: &Class| check(record, class).map(|_| ()).unwrap_err();
+        let other = problem(Some(&record_of("0123")), &CLASS);
+        assert!(other.contains("0123 was proved") && other.contains("lockstep-check record"), "{other}");
+        let record = record_of(lockstep_spec::FINGERPRINT);
+        for class in [Class { ranks: 2, ..CLASS }, Class { mode: Mode::Normal, ..CLASS }, Class { role: Role::Prefill, ..CLASS }] {
+            assert!(problem(Some(&record), &class).contains("nothing is proved"), "{class:?}");
         }
-        (Err(problem), _) => problem,
-        (Ok(()), None) => format!("nothing is proved of a {}", class.name()),
+        assert!(problem(None, &CLASS).contains("not a record of proofs"));
     }
 }

@@ -57,7 +57,12 @@ mod tests {
         if let End::Violated { property, .. } = found.end {
             return Some(property);
         }
-        assert_eq!((found.end.clone(), found.missing.is_empty()), (End::Exhausted, true), "{:?}", found.missing);
+        assert_eq!(
+            (found.end.clone(), found.missing.is_empty()),
+            (End::Exhausted, true),
+            "{:?}",
+            found.missing
+        );
         assert_eq!(stall(&model, &found), None);
         None
     }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::error::ApiError;
 use super::groups::{Groups, RankState};
-use super::journal::{Journal, JournalFault, Submission};
+use super::journal::{Journal, JournalFault, STOPPING, Submission};
 use super::live::LiveRequest;
 use super::status::Health;
 use crate::wire::{FrontToRank, Leg, Outcome, Progress, RankName, RankToFront, Role, Room};
@@ -111,6 +111,7 @@ struct Inner {
     journal: Journal,
     groups: Groups,
     lost: BTreeMap<Role, String>,
+    resumes: u64,
 }
 
 /// The meeting place of HTTP handlers, rank connections and supervisor.
@@ -125,7 +126,7 @@ impl Desk {
     /// A desk without ranks yet.
     pub fn new(plan: DeskPlan) -> Arc<Self> {
         let groups = Groups::new(plan.decode_ranks, plan.prefill_ranks);
-        let inner = Inner { journal: Journal::default(), groups, lost: BTreeMap::new() };
+        let inner = Inner { journal: Journal::default(), groups, lost: BTreeMap::new(), resumes: 0 };
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }
 
@@ -231,6 +232,7 @@ impl Desk {
             }
             RankToFront::LegWanted { request, leg, generated } => {
                 leader_only(from, "leg_wanted")?;
+                inner.resumes += u64::from(generated > 0);
                 let answered = inner.answer_leg(request, leg, generated);
                 answered.map_err(|source| GroupFault::Journal { rank: from, source })
             }
@@ -323,7 +325,7 @@ impl Desk {
     /// Ends what is left of the streams, at the end of an orderly stop.
     pub fn end_streams(&self) {
         let mut inner = self.lock();
-        inner.journal.end_streams("the server is stopping");
+        inner.journal.end_streams(STOPPING);
         inner.journal.forget_all();
     }
 
@@ -344,8 +346,8 @@ impl Desk {
 
     /// What `/health` says.
     pub fn health(&self) -> Health {
-        let groups = self.lock().groups.health(Instant::now());
-        Health::new(&self.standing.borrow(), groups)
+        let inner = self.lock();
+        Health::new(&self.standing.borrow(), inner.groups.health(Instant::now()), inner.resumes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

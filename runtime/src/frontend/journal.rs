@@ -10,6 +10,9 @@ use tokio::sync::mpsc;
 
 use crate::wire::{FinishReason, Outcome};
 
+/// What clients are told when the server stops before their answer is complete.
+pub(crate) const STOPPING: &str = "the server is stopping";
+
 /// A request that passed the door: it fits, and its tokens exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submission {
@@ -210,7 +213,8 @@ impl Journal {
 impl From<Outcome> for End {
     fn from(outcome: Outcome) -> Self {
         match outcome {
-            Outcome::Aborted => Self::Failed("the request was aborted".into()),
+            // A client that still listens has not left: the group aborts what is open when it is asked to leave.
+            Outcome::Aborted => Self::Lost(STOPPING.into()),
             Outcome::Failed { reason } => Self::Failed(reason),
             Outcome::Finished(reason) => Self::Finished(reason),
         }

@@ -13,6 +13,8 @@ pub struct Health {
     pub status: &'static str,
     /// Both groups and their ranks.
     pub groups: Vec<GroupHealth>,
+    /// Legs wanted anew for requests that gave their pages up midway, since the start.
+    pub resumes: u64,
     /// Why the status is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -20,14 +22,14 @@ pub struct Health {
 
 impl Health {
     /// The body for this standing.
-    pub fn new(standing: &Standing, groups: Vec<GroupHealth>) -> Self {
+    pub fn new(standing: &Standing, groups: Vec<GroupHealth>, resumes: u64) -> Self {
         let (status, reason) = match standing {
             Standing::Starting => ("starting", Some("not every rank is ready yet".into())),
             Standing::Ready(_) => ("ok", None),
             Standing::Lost(reason) => ("lost", Some(reason.clone())),
             Standing::Stopping => ("stopping", Some("the server is stopping".into())),
         };
-        Self { status, groups, reason }
+        Self { status, groups, resumes, reason }
     }
 
     /// 200 when requests are taken, 503 otherwise.

@@ -52,8 +52,8 @@ impl Hands for DecodeHands {
                 self.tell(&RankToFront::LegWanted { request: request.0, leg, generated })
             }
             Do::Publish { leg, pages } => {
-                self.device.push(Command::Expect { leg, pages: pages.len() })?;
                 let pages: Vec<u32> = pages.iter().map(|page| page.0).collect();
+                self.device.push(Command::Expect { leg, pages: pages.iter().copied().collect() })?;
                 let listed = self.fabric.publish(leg, &pages);
                 facts.push(Fact::Role((leg, LegFact::Published)));
                 if listed.is_err() {

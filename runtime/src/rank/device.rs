@@ -11,7 +11,7 @@ use lockstep_spec::agreed::Entry;
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
 use lockstep_spec::ticket::Ticket;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
@@ -53,12 +53,12 @@ pub(super) enum Command {
         /// The token.
         token: TokenId,
     },
-    /// So many pages of a leg are to land.
+    /// These pages of a leg are to land.
     Expect {
         /// The leg.
         leg: Leg,
-        /// How many.
-        pages: usize,
+        /// Which.
+        pages: BTreeSet<u32>,
     },
     /// A page landed.
     WritePage {
@@ -124,7 +124,8 @@ pub(super) struct Device {
 struct Worker {
     device: Device,
     last_tokens: BTreeMap<SlotIndex, u32>,
-    expected: BTreeMap<Leg, usize>,
+    /// By leg: the pages that have not landed yet.
+    expected: BTreeMap<Leg, BTreeSet<u32>>,
 }
 
 /// Works through the queue until the rank loop is gone, or something fails.
@@ -185,9 +186,11 @@ impl Worker {
 
     fn land(&mut self, leg: Leg, page: u32, bytes: &[u8]) -> Result<(), RankError> {
         let Some(missing) = self.expected.get_mut(&leg) else { return Ok(()) };
+        if !missing.remove(&page) {
+            return Ok(());
+        }
         self.device.cache.write_page(page, bytes)?;
-        *missing -= 1;
-        if *missing > 0 {
+        if !missing.is_empty() {
             return Ok(());
         }
         self.expected.remove(&leg);

@@ -147,7 +147,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     /// Waits until a round is due. `false`: something else came first.
     fn park(&mut self) -> Result<bool, RankError> {
         if !self.machine.leads() {
-            return Ok(self.control.wait_for_leader(BELL_PATIENCE)?);
+            return Ok(self.control.wait_for_leader(BELL_PATIENCE)? || self.pacing.overdue());
         }
         let busy = !self.machine.state().value().idle();
         let pause = self.pacing.due_in(busy);

@@ -8,6 +8,8 @@ const TICK: Duration = Duration::from_millis(1);
 const HEARTBEAT: Duration = Duration::from_millis(100);
 /// How long a follower listens for the bell before it looks after its other business.
 pub(super) const BELL_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a follower waits for the bell before it enters the vote without one, where the leader's absence has a name.
+const BELL_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a collective waits for a peer.
 pub(super) const PEER_DEADLINE: Duration = Duration::from_secs(5);
 /// Interval of the machine's clock.
@@ -38,6 +40,11 @@ impl Pacing {
     pub(super) fn round_ended(&mut self, changed: bool) {
         self.last_round = Instant::now();
         self.eager = changed;
+    }
+
+    /// Whether the leader has been silent for longer than any heartbeat takes.
+    pub(super) fn overdue(&self) -> bool {
+        self.last_round.elapsed() >= BELL_DEADLINE
     }
 
     /// Time until the next round is due; zero if it is now.

@@ -38,6 +38,7 @@ impl PrefillHands {
 
     /// A leg counts as listed here once both its parts are here. A later leg of a decode slot makes the earlier ones void.
     fn join(&mut self, leg: Leg, part: impl FnOnce(&mut Parts), facts: &mut Vec<FactOf<Prefill>>) {
+        self.legs.retain(|kept, _| kept.slot != leg.slot || *kept >= leg);
         let parts = self.legs.entry(leg).or_default();
         part(parts);
         if parts.tokens.is_some() && parts.pages.is_some() {

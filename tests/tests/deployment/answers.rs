@@ -1,0 +1,108 @@
+//! The reference answers through HTTP, whatever the group's size and mode and however scarce its pages.
+
+use std::thread;
+use std::time::Instant;
+
+use lockstep_tests::golden::{Golden, goldens};
+use lockstep_tests::http::text_of;
+use serde_json::{Value, json};
+
+use crate::common::{Deployment, LONG, long_request, pieces, request};
+
+fn check_whole(server: &Deployment, golden: &Golden) {
+    let answer = server.post(&request(golden, false));
+    assert_eq!(answer.text(), pieces(golden).concat(), "{:?}", golden.prompt);
+    assert_eq!(answer.json()["choices"][0]["finish_reason"], "length");
+    assert_eq!(answer.json()["usage"]["completion_tokens"], golden.greedy_ids.len());
+}
+
+fn check_streamed(server: &Deployment, golden: &Golden) {
+    let mut events = server.stream(&request(golden, true)).rest();
+    assert_eq!(events.pop().as_deref(), Some("[DONE]"));
+    let texts: Vec<String> = events.iter().map(|event| text_of(event)).collect();
+    assert_eq!(texts, pieces(golden), "{:?}", golden.prompt);
+}
+
+/// Every reference answer at once, whole and streamed.
+fn check_all(server: &Deployment) {
+    let goldens = goldens();
+    thread::scope(|scope| {
+        for golden in &goldens {
+            scope.spawn(|| check_whole(server, golden));
+            scope.spawn(|| check_streamed(server, golden));
+        }
+    });
+}
+
+fn check_group(size: u32) {
+    for mode in ["", "--no-overlap"] {
+        let server = Deployment::start(&format!("--tp {size} {mode}"));
+        assert!(server.ready.contains(&format!("prefill tp {size}, decode tp {size}")), "{}", server.ready);
+        check_whole(&server, &goldens()[0]);
+        check_all(&server);
+        server.wait_until_drained(256);
+        assert_eq!(server.health().1["resumes"], 0, "there were pages enough");
+    }
+}
+
+#[test]
+fn answers_are_the_references_alone() {
+    check_group(1);
+}
+
+#[test]
+fn answers_are_the_references_in_groups_of_two() {
+    check_group(2);
+}
+
+#[test]
+fn answers_are_the_references_in_groups_of_four() {
+    check_group(4);
+}
+
+/// Four requests of 71 positions each need 20 pages together; there are 8.
+#[test]
+fn answers_under_page_pressure_are_the_same() {
+    for mode in ["", "--no-overlap"] {
+        let server = Deployment::start(&format!("--slots 4 --pages 8 --page-size 16 {mode}"));
+        check_all(&server);
+        server.wait_until_drained(8);
+        let resumes = server.health().1["resumes"].as_u64().unwrap();
+        assert!(resumes > 0, "no request gave its pages up, so this showed nothing");
+    }
+}
+
+#[test]
+fn answers_stream_while_they_are_made() {
+    let server = Deployment::start("");
+    let (begun, mut times) = (Instant::now(), Vec::new());
+    for event in server.stream(&long_request()) {
+        times.push(begun.elapsed());
+        assert!(event == "[DONE]" || event.contains("text_completion"), "{event}");
+    }
+    assert_eq!(times.len(), LONG as usize + 1, "an event a token, and the end");
+    let (first, last) = (times[0], times[times.len() - 1]);
+    assert!(first * 2 < last, "the first of {LONG} tokens came after {first:?}, the last after {last:?}");
+}
+
+#[test]
+fn answers_to_bad_bodies_say_what_is_wrong() {
+    let server = Deployment::start("--tp 1 --pages 8");
+    let cases: [(Value, &str); 7] = [
+        (json!({"prompt": ""}), "prompt"),
+        (json!({"max_tokens": 4}), "prompt"),
+        (json!({"prompt": [1024]}), "prompt"),
+        (json!({"prompt": "a", "max_tokens": 0}), "max_tokens"),
+        (json!({"prompt": "a", "max_tokens": 129}), "max_tokens"),
+        (json!({"prompt": "a", "temperature": 0.5}), "temperature"),
+        (json!({"prompt": "a", "stream": "yes"}), "stream"),
+    ];
+    for (body, param) in cases {
+        let answer = server.post(&body);
+        assert_eq!((answer.status, answer.error()["param"].as_str()), (400, Some(param)), "{body}: {}", answer.body);
+    }
+    let broken = server.request(&lockstep_tests::http::post("application/json", "{\"prompt\":"));
+    assert_eq!(broken.status, 400);
+    assert!(broken.error()["message"].as_str().unwrap().contains("not a JSON object"), "{}", broken.body);
+    check_whole(&server, &goldens()[1]);
+}

@@ -1,0 +1,97 @@
+//! A deployment, and when it holds nothing.
+
+use std::ops::{Deref, DerefMut};
+use std::process::Command;
+
+use lockstep_runtime::engine::Text;
+use lockstep_tests::golden::{Golden, model_directory};
+use lockstep_tests::http::Events;
+use lockstep_tests::process::{lives, wait_for};
+use lockstep_tests::server::{self, Scratch};
+use serde_json::{Value, json};
+
+/// More tokens than are produced before a test has done its part.
+pub(crate) const LONG: u32 = 1000;
+
+pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let unchecked: &[&str] = if arguments.first() == Some(&"what") { &[] } else { &["--unchecked"] }; // TEMP
+    let arguments = &[arguments, unchecked].concat();
+    scratch.command(env!("CARGO_BIN_EXE_tested-lockstep"), arguments)
+}
+
+/// A `lockstep serve` with real ranks.
+pub(crate) struct Deployment(server::Server);
+
+impl Deployment {
+    pub(crate) fn start(arguments: &str) -> Self {
+        let scratch = Scratch::default();
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        let mut command = command(&scratch, &[&["serve", "--port", "0"], arguments.as_slice()].concat());
+        Self(server::Server::start(scratch, &mut command))
+    }
+
+    /// A stream that goes on for long and has begun.
+    pub(crate) fn long_stream(&self) -> Events {
+        let mut stream = self.stream(&long_request());
+        stream.next().unwrap();
+        stream
+    }
+
+    /// The decode leader's round, as told last.
+    pub(crate) fn round(&self) -> u64 {
+        self.ranks()[0]["round"].as_u64().unwrap()
+    }
+
+    /// Waits until every rank has told, of a round from now on, that no slot and none of its `pages` is taken.
+    pub(crate) fn wait_until_drained(&self, pages: u32) {
+        let rounds = |ranks: &[Value]| ranks.iter().map(|rank| rank["round"].as_u64().unwrap()).collect::<Vec<_>>();
+        let before = rounds(&self.ranks());
+        wait_for("no slot and no page is taken", || {
+            let ranks = self.ranks();
+            let later = rounds(&ranks).iter().zip(&before).all(|(now, before)| now > before);
+            later && ranks.iter().all(|rank| rank["slots_used"] == 0 && rank["pages_free"] == pages)
+        });
+    }
+
+    /// Asks for an orderly end and checks that it leaves nothing.
+    pub(crate) fn end(mut self, pids: &[u32]) {
+        self.signal(rustix::process::Signal::TERM);
+        let status = self.wait_for_end();
+        assert_eq!(status.code(), Some(0), "{}", self.errors());
+        assert!(pids.iter().all(|&pid| !lives(pid)), "a rank is left: {}", self.errors());
+        assert_eq!(self.scratch.left_behind(), 0);
+    }
+}
+
+impl Deref for Deployment {
+    type Target = server::Server;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Deployment {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
+}
+
+pub(crate) fn long_request() -> Value {
+    json!({"prompt": "The wisdom of", "max_tokens": LONG, "ignore_eos": true, "stream": true})
+}
+
+/// The request that a reference answer answers.
+pub(crate) fn request(golden: &Golden, stream: bool) -> Value {
+    let count = golden.greedy_ids.len();
+    json!({"prompt": golden.prompt_ids, "max_tokens": count, "temperature": 0, "ignore_eos": true, "stream": stream})
+}
+
+/// The text that each token of a reference answer adds.
+pub(crate) fn pieces(golden: &Golden) -> Vec<String> {
+    let mut detokenizer = Text::load(&model_directory()).unwrap().detokenizer();
+    let mut pieces: Vec<String> =
+        golden.greedy_ids.iter().map(|&token| detokenizer.push(token).unwrap().unwrap_or_default()).collect();
+    pieces.last_mut().unwrap().push_str(&detokenizer.finish().unwrap());
+    pieces
+}
