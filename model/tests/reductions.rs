@@ -13,10 +13,9 @@ use lockstep_model::prefill::Surroundings as PrefillWorld;
 use lockstep_model::prefill::setting::PrefillSetting;
 use lockstep_model::rebase::Renaming;
 use lockstep_model::world::{Environment, Interleaving, World};
-use lockstep_spec::decode::phase::{Outcome, Phase, Tenant};
+use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::{Pressure, Rules, Shipped};
 use lockstep_spec::machine::{Position, RankMachine};
-use lockstep_spec::poll::Reason;
 use lockstep_spec::prefill::rules::Shipped as ShippedPrefill;
 use lockstep_spec::role::Role;
 use lockstep_spec::table::{Occupant, State};
@@ -129,26 +128,13 @@ fn fixed_order_comparison_sees_another_rule() {
     assert_ne!(between_rounds(&decode::<Shipped>(&fixed)), between_rounds(&decode::<AdmitsNobody>(&full)));
 }
 
-/// An agreed state as the agreed level tells states apart: without the verdicts that the leader gave ahead of the group, and with one
-/// reason for all failures.
-fn coarse(state: &State<Tenant>) -> State<Tenant> {
-    let mut state = canonical(state);
-    state.flights.pending.clear();
-    let phases =
-        state.slots.iter_mut().filter_map(|slot| slot.occupant.as_mut()).map(|tenant| &mut tenant.phase);
-    phases.filter(|phase| matches!(phase, Phase::Draining(Outcome::Failed(_)))).for_each(|phase| {
-        *phase = Phase::Draining(Outcome::Failed(Reason::TransferFailed));
-    });
-    state
-}
-
 /// Agreed states of the N-rank world that the agreed level does not have.
 fn beyond_agreed_level<R: Rules>(setting: &DecodeSetting) -> HashSet<State<Tenant>> {
     let agreed = reachable(&AgreedModel::<R>::new(setting.clone()));
     let agreed: HashSet<State<Tenant>> =
-        agreed.iter().map(|level: &AgreedLevel| coarse(&level.state)).collect();
+        agreed.iter().map(|level: &AgreedLevel| canonical(&level.state)).collect();
     let states = between_rounds(&decode::<Shipped>(setting));
-    states.iter().map(coarse).filter(|state| !agreed.contains(state)).collect()
+    states.iter().map(canonical).filter(|state| !agreed.contains(state)).collect()
 }
 
 #[test]

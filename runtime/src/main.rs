@@ -1,5 +1,7 @@
 //! The `lockstep` program: everything is in the library, and this names the parts it is put together from.
 
+#![forbid(unsafe_code)]
+
 use lockstep_runtime::frontend::load_text;
 use lockstep_runtime::launch::{Parts, run};
 use lockstep_runtime::supervisor::Limits;

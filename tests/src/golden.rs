@@ -1,8 +1,8 @@
-//! The bundled model and its reference answers.
-
-use std::path::{Path, PathBuf};
+//! The reference answers of the bundled model.
 
 use serde::Deserialize;
+
+use crate::places::model_directory;
 
 /// One reference answer of `golden.json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -15,19 +15,6 @@ pub struct Golden {
     pub greedy_ids: Vec<u32>,
     /// Smallest gap between the two best logits on the way.
     pub min_top2_margin: f32,
-}
-
-/// The workspace's root.
-#[must_use]
-pub fn workspace() -> PathBuf {
-    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
-    package.parent().unwrap_or(package).to_owned()
-}
-
-/// The directory of the bundled model.
-#[must_use]
-pub fn model_directory() -> PathBuf {
-    workspace().join("models/kjv-1m")
 }
 
 /// The reference answers.

@@ -71,6 +71,8 @@ pub enum Word {
 pub struct Turn {
     /// Forwards that every rank has retired.
     pub retired: usize,
+    /// Forwards that the leader has retired and judged.
+    pub judged: usize,
     /// By slot.
     pub slots: Vec<SlotChoice>,
     /// The leader's word.

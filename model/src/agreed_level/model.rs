@@ -98,7 +98,7 @@ impl<R: Rules> Explorable for AgreedModel<R> {
                 format!("{:?}{publishes}{fences}", choice.poll)
             })
             .collect();
-        format!("{} retired; {}; {:?}", turn.retired, polls.join(", "), turn.word)
+        format!("{} retired, {} judged; {}; {:?}", turn.retired, turn.judged, polls.join(", "), turn.word)
     }
 }
 

@@ -9,7 +9,7 @@ use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{Epoch, RequestId, Round};
 use lockstep_spec::poll::KvPoll;
-use lockstep_spec::table::{Flight, Slot};
+use lockstep_spec::table::{Flight, Flights, Slot};
 use lockstep_spec::vote::{Ballot, Outcome, SlotVote};
 
 impl AgreedLevel {
@@ -20,11 +20,19 @@ impl AgreedLevel {
             choices = extended(&choices, &slot_choices(setting, slot, ghost));
         }
         let words = self.words(setting);
-        for retired in 0..=self.state.flights.queue.len() {
+        for (retired, judged) in self.retirements() {
             for slots in &choices {
-                turns.extend(words.iter().map(|word| Turn { retired, slots: slots.clone(), word: *word }));
+                let turn = |word: &Word| Turn { retired, judged, slots: slots.clone(), word: *word };
+                turns.extend(words.iter().map(turn));
             }
         }
+    }
+
+    /// How many forwards every rank may have retired, with how many the leader has judged: never fewer.
+    fn retirements(&self) -> Vec<(usize, usize)> {
+        let Flights { queue, pending, .. } = &self.state.flights;
+        let ahead = |retired: usize| (retired.max(pending.len())..=queue.len()).map(move |judged| (retired, judged));
+        (0..=queue.len()).flat_map(ahead).collect()
     }
 
     fn words(&self, setting: &DecodeSetting) -> Vec<Word> {
@@ -41,8 +49,7 @@ impl AgreedLevel {
         words
     }
 
-    /// The reduced vote and the brief of a turn. The leader has retired what the group has: what it knows ahead of the others is the
-    /// N-rank world's to explore.
+    /// The reduced vote and the brief of a turn.
     pub(super) fn vote<R: Rules>(&self, setting: &DecodeSetting, turn: &Turn) -> (Outcome, Brief<Request>) {
         let mut ballot = Ballot::new(&setting.configuration, Epoch(0), Round(0), self.state.digest());
         (0..turn.retired).for_each(|_| ballot.retired(0));
@@ -59,7 +66,8 @@ impl AgreedLevel {
     }
 
     fn brief(&self, setting: &DecodeSetting, turn: &Turn) -> Brief<Request> {
-        let judged = self.state.flights.queue.iter().take(turn.retired);
+        let Flights { queue, pending, .. } = &self.state.flights;
+        let judged = queue.iter().take(turn.judged).skip(pending.len());
         let newest = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
         let next = RequestId(newest.map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
         let (arrivals, aborts) = match turn.word {
@@ -108,22 +116,26 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
 }
 
 fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<KvPoll> {
-    let fails = setting.breakage != Breakage::Nothing;
-    let (mut polls, failure) = match phase {
+    let breakage = setting.breakage;
+    let mut polls = match phase {
         None | Some(Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_)) => {
             return vec![KvPoll::Success];
         }
-        Some(Phase::Bootstrapping | Phase::Retracted) => {
-            (vec![KvPoll::Bootstrapping, KvPoll::WaitingForInput], KvPoll::HandshakeFailed)
-        }
         Some(Phase::Handshaken) => return vec![KvPoll::WaitingForInput],
-        Some(Phase::Transferring) if published => {
-            (vec![KvPoll::Transferring, KvPoll::Success], KvPoll::TransferFailed)
+        Some(Phase::Bootstrapping | Phase::Retracted) => {
+            let mut polls = vec![KvPoll::Bootstrapping, KvPoll::WaitingForInput];
+            polls.extend((breakage == Breakage::Handshake).then_some(KvPoll::HandshakeFailed));
+            polls
         }
-        Some(Phase::Transferring) => (vec![KvPoll::Transferring], KvPoll::TransferFailed),
+        Some(Phase::Transferring) => {
+            let mut polls = vec![KvPoll::Transferring];
+            polls.extend(published.then_some(KvPoll::Success));
+            if breakage == Breakage::Transfer && published {
+                polls.extend([KvPoll::TransferFailed, KvPoll::WrongLeg]);
+            }
+            polls
+        }
     };
-    if fails {
-        polls.push(failure);
-    }
+    polls.extend((breakage == Breakage::Deadline).then_some(KvPoll::DeadlinePassed));
     polls
 }

@@ -20,7 +20,7 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
         witnesses.push(("a leg is revoked while waiting", revoked_waiting));
         witnesses.push(("a leg is revoked while its KV is written", revoked_inflight));
     }
-    if setting.write_failures {
+    if several && setting.write_failures {
         witnesses.push(("a write failed", write_failed));
     }
     witnesses

@@ -129,7 +129,8 @@ impl<R: Rules> Role for Prefill<R> {
     fn check_launch(state: &State<LegTenant>, evidence: &Evidence, flight: &Flight) -> Result<(), Fault> {
         let unlisted = flight.rows.iter().find(|row| {
             let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
-            !leg.is_some_and(|leg| evidence.listings.contains_key(&leg.slot))
+            let listing = leg.and_then(|leg| evidence.listings.get(&leg.slot));
+            !listing.is_some_and(|listing| Some(listing.leg) >= leg)
         });
         unlisted.map_or(Ok(()), |row| Err(Fault::NotListed(row.slot)))
     }

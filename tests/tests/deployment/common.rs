@@ -4,8 +4,9 @@ use std::ops::{Deref, DerefMut};
 use std::process::Command;
 
 use lockstep_runtime::engine::Text;
-use lockstep_tests::golden::{Golden, model_directory};
+use lockstep_tests::golden::Golden;
 use lockstep_tests::http::Events;
+use lockstep_tests::places::model_directory;
 use lockstep_tests::process::{lives, wait_for};
 use lockstep_tests::server::{self, Scratch};
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Ranks that die in the middle of work: the rest of their group ends in time and says why, and so do the streams.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockstep_tests::http::{Events, completion};
 use lockstep_tests::process::{kill, lives, wait_within};
@@ -15,61 +15,91 @@ struct Loss {
     server: Deployment,
     pids: Vec<u32>,
     streams: Vec<Events>,
+    begun: Instant,
 }
 
 impl Loss {
-    /// Kills a rank of two groups of two while streams run.
-    fn of(place: usize) -> Self {
+    /// Sends a signal to a rank of two groups of two while streams run.
+    fn of(place: usize, signal: Signal) -> Self {
         let server = Deployment::start("");
         let pids = server.rank_pids();
         let streams = (0..3).map(|_| server.long_stream()).collect();
-        kill(pids[place], Signal::KILL);
-        Self { server, pids, streams }
+        kill(pids[place], signal);
+        Self { server, pids, streams, begun: Instant::now() }
     }
 
-    /// Checks what must follow when rank `killed` of the `role` group is gone and `survivor` is its only peer.
+    /// Waits for what must follow within `deadline` of the loss.
+    fn wait(&self, deadline: Duration, what: &str, condition: impl Fn() -> bool) {
+        wait_within(deadline.saturating_sub(self.begun.elapsed()), what, condition);
+    }
+
+    /// Checks what must follow when rank `killed` of the `role` group is killed and `survivor` is its only peer.
     fn check(self, role: &str, killed: u32, survivor: u32) {
-        let Self { server, pids, streams } = self;
-        let group = if role == "decode" { &pids[..2] } else { &pids[2..] };
-        let others = if role == "decode" { &pids[2..] } else { &pids[..2] };
-        wait_within(DEADLINE, "the group's rest ends", || group.iter().all(|&pid| !lives(pid)));
-        wait_within(DEADLINE, "health is 503", || server.health().0 == 503);
-        wait_within(DEADLINE, "the report", || server.errors().contains(&format!("the {role} group is lost")));
-        let report = server.errors();
+        let (group, others) = self.pids.split_at(2);
+        let (group, others) = if role == "decode" { (group, others) } else { (others, group) };
+        self.wait(DEADLINE, "the group's rest ends", || group.iter().all(|&pid| !lives(pid)));
+        self.wait(DEADLINE, "health is 503", || self.server.health().0 == 503);
         let death = format!("{role} rank {killed} (pid {}) was killed by signal 9", group[killed as usize]);
-        assert!(report.contains(&death), "{report}");
-        let words = report.lines().find(|line| line.contains(&format!("{role} rank {survivor} ends: ")));
+        self.check_report(role, &death);
+        self.check_last_words(&format!("{role} rank {survivor}"), killed);
+        assert!(others.iter().all(|&pid| lives(pid)), "the other group lives on");
+        self.check_clients(role);
+    }
+
+    fn check_report(&self, role: &str, finding: &str) {
+        self.wait(DEADLINE * 2, "the report", || self.server.errors().contains(&format!("the {role} group is lost")));
+        assert!(self.server.errors().contains(finding), "{finding:?} is not in\n{}", self.server.errors());
+    }
+
+    fn check_last_words(&self, survivor: &str, missing: u32) {
+        let report = self.server.errors();
+        let words = report.lines().find(|line| line.contains(&format!("{survivor} ends: ")));
         let words = words.unwrap_or_else(|| panic!("no last words: {report}"));
-        assert!(words.contains(&format!("missing: rank {killed}")), "{words}");
+        assert!(words.contains(&format!("missing: rank {missing}")), "{words}");
         assert!(words.contains("last ticket: ") && words.contains(" e1 round"), "{words}");
-        for stream in streams {
+    }
+
+    /// Checks that streams ended with the reason, that new requests are refused, and that an orderly end is still possible.
+    fn check_clients(self, role: &str) {
+        for stream in self.streams {
             let error = stream.error();
             assert!(error.contains(&format!("{role} rank ")), "{error}");
         }
-        assert_eq!(server.get("/livez").status, 200);
-        let refused = server.post(&completion("In the beginning", 4, false));
+        assert_eq!(self.server.get("/livez").status, 200);
+        let refused = self.server.post(&completion("In the beginning", 4, false));
         assert_eq!((refused.status, refused.error()["code"].as_str()), (503, Some("group_lost")));
-        assert!(others.iter().all(|&pid| lives(pid)), "the other group lives on");
-        server.end(&pids);
+        self.server.end(&self.pids);
     }
 }
 
 #[test]
 fn losses_of_a_decode_follower() {
-    Loss::of(1).check("decode", 1, 0);
+    Loss::of(1, Signal::KILL).check("decode", 1, 0);
 }
 
 #[test]
 fn losses_of_the_decode_leader() {
-    Loss::of(0).check("decode", 0, 1);
+    Loss::of(0, Signal::KILL).check("decode", 0, 1);
 }
 
 #[test]
 fn losses_of_a_prefill_follower() {
-    Loss::of(3).check("prefill", 1, 0);
+    Loss::of(3, Signal::KILL).check("prefill", 1, 0);
 }
 
 #[test]
 fn losses_of_the_prefill_leader() {
-    Loss::of(2).check("prefill", 0, 1);
+    Loss::of(2, Signal::KILL).check("prefill", 0, 1);
+}
+
+/// A rank that hangs: nothing closes its connections, so only deadlines notice it.
+#[test]
+fn losses_of_a_rank_that_hangs() {
+    let loss = Loss::of(1, Signal::STOP);
+    loss.wait(DEADLINE, "health is 503", || loss.server.health().0 == 503);
+    loss.wait(DEADLINE, "the leader ends", || !lives(loss.pids[0]));
+    loss.wait(DEADLINE * 2, "the rank that hangs is killed", || !lives(loss.pids[1]));
+    loss.check_report("decode", &format!("decode rank 1 (pid {}) was killed by signal 9", loss.pids[1]));
+    loss.check_last_words("decode rank 0", 1);
+    loss.check_clients("decode");
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use lockstep_tests::golden::model_directory;
+use lockstep_tests::places::model_directory;
 use lockstep_tests::server::{Scratch, output};
 
 use crate::common::{Deployment, command};

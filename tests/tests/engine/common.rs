@@ -4,7 +4,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use lockstep_runtime::engine::{AllReduce, Choice, CollectiveError, KvCache, Llama, Row};
-pub(crate) use lockstep_tests::golden::{goldens, model_directory};
+pub(crate) use lockstep_tests::golden::goldens;
+pub(crate) use lockstep_tests::places::model_directory;
 
 /// How long a rank of a test group waits for a peer.
 const PEER_DEADLINE: Duration = Duration::from_secs(30);

@@ -28,10 +28,18 @@ fn with_faults(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
     DecodeSetting { aborts: true, breakage: Breakage::Transfer, ..setting(slots, pages, overlap) }
 }
 
+fn with_deadlines(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
+    DecodeSetting { breakage: Breakage::Deadline, ..with_faults(slots, pages, overlap) }
+}
+
 fn params(setting: &DecodeSetting) -> String {
     let configuration = &setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
-    let faults = if setting.aborts { "; any request may be aborted or fail" } else { "" };
+    let faults = match (setting.aborts, setting.breakage) {
+        (false, _) => "",
+        (true, Breakage::Deadline) => "; any request may be aborted or late",
+        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer) => "; any request may be aborted or fail",
+    };
     format!("any ranks × {} slots, {} pages, {loops}{faults}", configuration.slots, configuration.pages)
 }
 
@@ -44,6 +52,8 @@ pub(super) fn proofs() -> Vec<Run> {
             with_faults(2, 4, overlap),
             Tier::Quick,
         ));
+        let deadlines = with_deadlines(2, 4, overlap);
+        runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
         runs.push(holds::<Shipped>(
             &["agreed", "3-slots-faults", loops],

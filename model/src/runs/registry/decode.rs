@@ -19,86 +19,119 @@ const SHORT: [RequestKind; 2] = [
 ];
 
 /// What a run is about, beside its size.
-type Concern = (&'static str, fn(&mut DecodeSetting));
+struct Concern {
+    name: &'static str,
+    told: &'static str,
+    change: fn(&mut DecodeSetting),
+}
 
-const PLAIN: Concern = ("plain", |_| {});
-const ABORTS_TRANSFERS: Concern = ("aborts-transfers", |setting| {
+const PLAIN: Concern =
+    Concern { name: "plain", told: "endless requests of two kinds; retraction and resume", change: |_| {} };
+const ABORTS: Concern = Concern {
+    name: "aborts",
+    told: "any request may be aborted at any time; retraction and resume",
+    change: |setting| {
+        setting.aborts = true;
+        setting.kinds.truncate(1);
+    },
+};
+const HANDSHAKES: Concern = Concern {
+    name: "handshakes",
+    told: "any rank's handshake may fail at any time; retraction and resume",
+    change: |setting| setting.breakage = Breakage::Handshake,
+};
+const TRANSFERS: Concern = Concern {
+    name: "transfers",
+    told: "any rank's transfer may break at any time; retraction and resume",
+    change: |setting| {
+        setting.breakage = Breakage::Transfer;
+        setting.kinds.truncate(1);
+    },
+};
+const DEADLINES: Concern = Concern {
+    name: "deadlines",
+    told: "any rank's clock may pass a deadline at any time",
+    change: |setting| setting.breakage = Breakage::Deadline,
+};
+const ABORTS_TRANSFERS: Concern = Concern {
+    name: "aborts-transfers",
+    told: "any request may be aborted, and any rank's transfer may break, at any time",
+    change: |setting| abort_and_break(setting, Breakage::Transfer),
+};
+const ABORTS_HANDSHAKES: Concern = Concern {
+    name: "aborts-handshakes",
+    told: "any request may be aborted, and any rank's handshake may fail, at any time",
+    change: |setting| abort_and_break(setting, Breakage::Handshake),
+};
+const ABORTS_DEADLINES: Concern = Concern {
+    name: "aborts-deadlines",
+    told: "any request may be aborted, and any rank's clock may pass a deadline, at any time",
+    change: |setting| abort_and_break(setting, Breakage::Deadline),
+};
+const LATE: Concern = Concern {
+    name: "aborts-late-answers",
+    told: "any request may be aborted; answers to an earlier attempt may come late",
+    change: |setting| {
+        abort_and_break(setting, Breakage::Nothing);
+        setting.late_facts = true;
+    },
+};
+const SHUTDOWN: Concern = Concern {
+    name: "shutdown",
+    told: "any request may be aborted, and any rank may ask the group to leave, at any time",
+    change: |setting| {
+        abort_and_break(setting, Breakage::Nothing);
+        setting.shutdown = true;
+    },
+};
+
+fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
     setting.aborts = true;
-    setting.breakage = Breakage::Transfer;
-});
-const ABORTS_HANDSHAKES: Concern = ("aborts-handshakes", |setting| {
-    setting.aborts = true;
-    setting.breakage = Breakage::Handshake;
-});
-const ABORTS_DEADLINES: Concern = ("aborts-deadlines", |setting| {
-    setting.aborts = true;
-    setting.breakage = Breakage::Deadline;
-});
-const DEADLINES: Concern = ("deadlines", |setting| setting.breakage = Breakage::Deadline);
-const LATE: Concern = ("aborts-late-answers", |setting| {
-    setting.aborts = true;
-    setting.late_facts = true;
-});
-const SHUTDOWN: Concern = ("shutdown", |setting| {
-    setting.aborts = true;
-    setting.shutdown = true;
-});
+    setting.breakage = breakage;
+    setting.kinds = SHORT.to_vec();
+}
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, Concern, Tier); 15] = [
-    (1, 2, 4, PLAIN, Tier::Quick),
-    (1, 2, 3, ABORTS_TRANSFERS, Tier::Quick),
-    (2, 1, 3, LATE, Tier::Quick),
-    (2, 1, 3, SHUTDOWN, Tier::Quick),
-    (2, 2, 4, PLAIN, Tier::Quick),
-    (2, 2, 3, ABORTS_TRANSFERS, Tier::Quick),
-    (2, 2, 3, ABORTS_HANDSHAKES, Tier::Quick),
-    (2, 2, 3, DEADLINES, Tier::Quick),
-    (2, 2, 3, ABORTS_DEADLINES, Tier::Pr),
-    (2, 2, 4, ABORTS_TRANSFERS, Tier::Pr),
-    (3, 1, 3, ABORTS_TRANSFERS, Tier::Quick),
-    (3, 1, 3, ABORTS_HANDSHAKES, Tier::Quick),
-    (3, 1, 3, ABORTS_DEADLINES, Tier::Quick),
-    (3, 1, 3, LATE, Tier::Pr),
-    (3, 2, 4, PLAIN, Tier::Nightly),
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 18] = [
+    (1, 2, 4, &PLAIN, Tier::Quick),
+    (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (2, 1, 3, &LATE, Tier::Quick),
+    (2, 1, 3, &SHUTDOWN, Tier::Quick),
+    (2, 2, 4, &PLAIN, Tier::Quick),
+    (2, 2, 4, &ABORTS, Tier::Quick),
+    (2, 2, 4, &HANDSHAKES, Tier::Quick),
+    (2, 2, 4, &TRANSFERS, Tier::Pr),
+    (2, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
+    (2, 2, 3, &DEADLINES, Tier::Quick),
+    (2, 2, 3, &ABORTS_DEADLINES, Tier::Pr),
+    (2, 2, 4, &ABORTS_TRANSFERS, Tier::Nightly),
+    (3, 1, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
+    (3, 1, 3, &ABORTS_DEADLINES, Tier::Quick),
+    (3, 1, 3, &LATE, Tier::Pr),
+    (3, 2, 4, &PLAIN, Tier::Nightly),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
-    let both =
-        |proof: &(u32, u32, u32, Concern, Tier)| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
-    PROOFS.iter().flat_map(both).collect()
+    PROOFS.iter().flat_map(|proof| MODES.map(|(mode, overlap)| proved(proof, mode, overlap))).collect()
 }
 
-fn proved(proof: &(u32, u32, u32, Concern, Tier), mode: Mode, overlap: bool) -> Run {
-    let (size, slots, pages, (concern, change), tier) = *proof;
-    let mut setting = DecodeSetting::new(size, slots, pages, overlap);
-    change(&mut setting);
-    if setting.aborts {
-        setting.kinds = SHORT.to_vec();
-    }
+fn proved(
+    (size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier),
+    mode: Mode,
+    overlap: bool,
+) -> Run {
+    let mut setting = DecodeSetting::new(*size, *slots, *pages, overlap);
+    (concern.change)(&mut setting);
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
     let loops = if overlap { "overlap" } else { "normal" };
-    let run = Run::holds(name(&["decode", &format!("{size}x{slots}"), concern, loops]), Progress(model));
-    let params =
-        format!("{size} ranks × {slots} slots, {pages} pages of one position, {loops}; {}", told(concern));
-    let run = run.params(params).tier(tier);
+    let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, loops];
+    let run = Run::holds(name(&parts), Progress(model)).tier(*tier);
+    let run = run.params(format!("{size} ranks × {slots} slots, {pages} pages, {loops}; {}", concern.told));
     // A class stands on what every commit checks again.
-    if tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(size)) } else { run }
-}
-
-fn told(concern: &str) -> &'static str {
-    match concern {
-        "plain" => "endless requests of two kinds; retraction and resume",
-        "aborts-transfers" => "any request may be aborted, and any rank's transfer may break, at any time",
-        "aborts-handshakes" => "any request may be aborted, and any rank's handshake may fail, at any time",
-        "aborts-deadlines" => {
-            "any request may be aborted, and any rank's clock may pass a deadline, at any time"
-        }
-        "deadlines" => "any rank's clock may pass a deadline at any time",
-        "aborts-late-answers" => "any request may be aborted; answers to an earlier attempt may come late",
-        _ => "any request may be aborted, and any rank may ask the group to leave, at any time",
-    }
+    if *tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(*size)) } else { run }
 }
 
 pub(super) fn mutants() -> Vec<Run> {

@@ -1,11 +1,96 @@
-//! Runs of the prefill group.
+//! Runs of the prefill group: N real machines in their world.
 
-use crate::runs::run::Run;
+use super::{MODES, name, ranks};
+use crate::model::WorldModel;
+use crate::prefill::Surroundings;
+use crate::prefill::mutants::{DrainedIgnoresWrites, PassesMisfits, StartsUnlisted};
+use crate::prefill::setting::PrefillSetting;
+use crate::prefill::witnesses::witnesses;
+use crate::runs::run::{Mode, Role, Run, Tier};
+use crate::runs::runner::Progress;
+use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
+use lockstep_spec::prefill::rules::{Rules, Shipped};
+
+/// What a run is about, beside its size.
+struct Concern {
+    name: &'static str,
+    told: &'static str,
+    change: fn(&mut PrefillSetting),
+}
+
+const PLAIN: Concern = Concern {
+    name: "plain",
+    told: "endless legs of one and two pages, one page short",
+    change: |_| {},
+};
+const EVERYTHING: Concern = Concern {
+    name: "everything",
+    told: "legs may be given up or overtaken on any rank at any time, writes may fail, page lists may come late",
+    change: |setting| {
+        setting.revocations = true;
+        setting.write_failures = true;
+        setting.hasty = true;
+        setting.late_facts = true;
+    },
+};
+const WRITES: Concern = Concern {
+    name: "writes",
+    told: "a write of one decode slot's legs may fail on any rank at any time",
+    change: |setting| {
+        setting.write_failures = true;
+        setting.fallible_slots = 1;
+    },
+};
+const REVOCATIONS: Concern = Concern {
+    name: "revocations",
+    told: "legs of two pages; one decode slot's may be given up on any rank at any time",
+    change: |setting| {
+        setting.revocations = true;
+        setting.fallible_slots = 1;
+        setting.lengths = vec![2];
+    },
+};
+
+/// (ranks, slots, concern, tier)
+const PROOFS: [(u32, u32, &Concern, Tier); 7] = [
+    (1, 2, &PLAIN, Tier::Quick),
+    (1, 1, &EVERYTHING, Tier::Quick),
+    (2, 1, &EVERYTHING, Tier::Quick),
+    (2, 2, &PLAIN, Tier::Quick),
+    (2, 2, &WRITES, Tier::Quick),
+    (2, 2, &REVOCATIONS, Tier::Quick),
+    (3, 1, &EVERYTHING, Tier::Quick),
+];
 
 pub(super) fn proofs() -> Vec<Run> {
-    Vec::new()
+    PROOFS.iter().flat_map(|proof| MODES.map(|(mode, overlap)| proved(proof, mode, overlap))).collect()
+}
+
+fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode, overlap: bool) -> Run {
+    let mut setting = PrefillSetting::new(*size, *slots, overlap);
+    (concern.change)(&mut setting);
+    let witnesses = witnesses::<Shipped>(&setting);
+    let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
+    let loops = if overlap { "overlap" } else { "normal" };
+    let run = Run::holds(name(&["prefill", &format!("{size}x{slots}"), concern.name, loops]), Progress(model));
+    let run = run.params(format!("{size} ranks × {slots} slots, {loops}; {}", concern.told)).tier(*tier);
+    // A class stands on what every commit checks again.
+    if *tier == Tier::Quick { run.proves(Role::Prefill, mode, ranks(*size)) } else { run }
 }
 
 pub(super) fn mutants() -> Vec<Run> {
-    Vec::new()
+    let failing = |slots| PrefillSetting { write_failures: true, ..PrefillSetting::new(2, slots, false) };
+    let refuted = [
+        mutant::<DrainedIgnoresWrites>("drained-ignores-writes", no_write_after_free::PROPERTY.id, failing(1)),
+        mutant::<StartsUnlisted>("starts-unlisted", kv_before_run::PROPERTY.id, failing(1)),
+    ];
+    let unfair = WorldModel::<Surroundings<PassesMisfits>>::new(PrefillSetting::new(2, 2, false));
+    let control = Run::holds(name(&["prefill", "control", "passes-misfits"]), Progress(unfair))
+        .params("2 ranks × 2 slots, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe");
+    refuted.into_iter().chain([control]).collect()
+}
+
+fn mutant<R: Rules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
+    let model = WorldModel::<Surroundings<R>>::new(setting);
+    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model)).params("2 ranks × 1 slot, normal")
 }
