@@ -20,7 +20,8 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
         witnesses.push(("a leg is revoked while waiting", revoked_waiting));
         witnesses.push(("a leg is revoked while its KV is written", revoked_inflight));
     }
-    if several && setting.write_failures {
+    // A lone rank's failed leg is gone before the round ends.
+    if setting.write_failures && setting.configuration.ranks > 1 {
         witnesses.push(("a write failed", write_failed));
     }
     witnesses
@@ -31,7 +32,10 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     if setting.configuration.slots < 2 || setting.decode_slots < 2 {
         return witnesses;
     }
-    witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
+    // The leader briefs a leg once its own list is here, so that a lone rank never waits for one.
+    if setting.configuration.ranks > 1 {
+        witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
+    }
     let configuration = &setting.configuration;
     let two_pages = |tokens: &u32| 2 * configuration.pages_for(*tokens);
     let fit = |tokens: Option<&u32>| {
