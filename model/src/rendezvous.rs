@@ -50,14 +50,14 @@ impl<S: SiteName> Control<S> {
     /// Completes the collective that every rank has entered.
     ///
     /// # Errors
-    /// The violated property, if the entries differ.
+    /// The violated property, if the entries differ; they stay as they are, for the report.
     pub fn complete(&mut self) -> Result<Posted<S>, &'static str> {
-        let entries: Vec<Posted<S>> = self.entered.iter_mut().filter_map(Option::take).collect();
-        let tickets: Vec<Ticket<S>> = entries.iter().map(|posted| posted.ticket).collect();
-        match entries.into_iter().reduce(combine) {
-            Some(outcome) if matched::holds(&tickets) => Ok(outcome),
-            Some(_) | None => Err(matched::PROPERTY.id),
+        let tickets: Vec<Ticket<S>> = self.entered.iter().flatten().map(|posted| posted.ticket).collect();
+        if !matched::holds(&tickets) {
+            return Err(matched::PROPERTY.id);
         }
+        let entries = self.entered.iter_mut().filter_map(Option::take);
+        entries.reduce(combine).ok_or(matched::PROPERTY.id)
     }
 }
 

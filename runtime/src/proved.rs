@@ -63,7 +63,11 @@ fn check<'a>(record: Option<&'a Record>, class: &Class) -> Result<&'a ProvedClas
     let covers = |proved: &&ProvedClass| {
         proved.role == class.role.name() && proved.mode == class.mode.name() && proved.ranks == class.ranks()
     };
-    record.classes.iter().find(covers).ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
+    record
+        .classes
+        .iter()
+        .find(covers)
+        .ok_or_else(|| format!("nothing is proved of a {}; {advice}", class.name()))
 }
 
 /// Checks that this program executes what was proved, and that the class is covered.
@@ -132,7 +136,11 @@ mod tests {
         let other = problem(Some(&record_of("0123")), &CLASS);
         assert!(other.contains("0123 was proved") && other.contains("lockstep-check record"), "{other}");
         let record = record_of(lockstep_spec::FINGERPRINT);
-        for class in [Class { ranks: 2, ..CLASS }, Class { mode: Mode::Normal, ..CLASS }, Class { role: Role::Prefill, ..CLASS }] {
+        for class in [
+            Class { ranks: 2, ..CLASS },
+            Class { mode: Mode::Normal, ..CLASS },
+            Class { role: Role::Prefill, ..CLASS },
+        ] {
             assert!(problem(Some(&record), &class).contains("nothing is proved"), "{class:?}");
         }
         assert!(problem(None, &CLASS).contains("not a record of proofs"));

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use lockstep_runtime::wire::{FinishReason, Leg, Outcome, RankToFront, WireError};
+use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 
 use crate::rank::{Rank, fatal};
 

@@ -1,8 +1,6 @@
 //! The record of proofs: what the checker finds now is what CHECKS.md, proved.json and model/runs.toml say. This performs the runs that
 //! the record is made of, so it takes the longest of all tests; it is the check of the recorded counts.
 
-#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
-
 use std::process::Command;
 
 use lockstep_tests::places::workspace;

@@ -99,7 +99,12 @@ fn answers_to_bad_bodies_say_what_is_wrong() {
     ];
     for (body, param) in cases {
         let answer = server.post(&body);
-        assert_eq!((answer.status, answer.error()["param"].as_str()), (400, Some(param)), "{body}: {}", answer.body);
+        assert_eq!(
+            (answer.status, answer.error()["param"].as_str()),
+            (400, Some(param)),
+            "{body}: {}",
+            answer.body
+        );
     }
     let broken = server.request(&lockstep_tests::http::post("application/json", "{\"prompt\":"));
     assert_eq!(broken.status, 400);

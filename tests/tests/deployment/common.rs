@@ -15,8 +15,6 @@ use serde_json::{Value, json};
 pub(crate) const LONG: u32 = 1000;
 
 pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let unchecked: &[&str] = if arguments.first() == Some(&"what") { &[] } else { &["--unchecked"] }; // TEMP
-    let arguments = &[arguments, unchecked].concat();
     scratch.command(env!("CARGO_BIN_EXE_tested-lockstep"), arguments)
 }
 
@@ -45,7 +43,8 @@ impl Deployment {
 
     /// Waits until every rank has told, of a round from now on, that no slot and none of its `pages` is taken.
     pub(crate) fn wait_until_drained(&self, pages: u32) {
-        let rounds = |ranks: &[Value]| ranks.iter().map(|rank| rank["round"].as_u64().unwrap()).collect::<Vec<_>>();
+        let rounds =
+            |ranks: &[Value]| ranks.iter().map(|rank| rank["round"].as_u64().unwrap()).collect::<Vec<_>>();
         let before = rounds(&self.ranks());
         wait_for("no slot and no page is taken", || {
             let ranks = self.ranks();

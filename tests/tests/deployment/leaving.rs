@@ -15,7 +15,10 @@ fn leaving_midway_frees_slot_and_pages() {
     drop(server.long_stream());
     server.wait_until_drained(256);
     let rounds = server.round() - before;
-    assert!(rounds < u64::from(LONG), "a token takes a round: in {rounds} the answer may have been made to its end");
+    assert!(
+        rounds < u64::from(LONG),
+        "a token takes a round: in {rounds} the answer may have been made to its end"
+    );
     let golden = &goldens()[2];
     assert_eq!(server.post(&request(golden, false)).text(), pieces(golden).concat());
 }
@@ -29,7 +32,8 @@ fn leaving_in_a_storm_touches_nobody_else() {
     thread::scope(|scope| {
         let stays = scope.spawn(|| server.post(&request(&golden, false)).text());
         let leaving: Vec<_> = (0..50).map(|_| server.stream(&long_request())).collect();
-        let unread: Vec<_> = (0..10).map(|_| server.send(&post("application/json", &long_request().to_string()))).collect();
+        let unread: Vec<_> =
+            (0..10).map(|_| server.send(&post("application/json", &long_request().to_string()))).collect();
         drop((leaving, unread));
         assert_eq!(stays.join().unwrap(), pieces(&golden).concat());
     });

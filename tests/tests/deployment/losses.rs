@@ -47,7 +47,9 @@ impl Loss {
     }
 
     fn check_report(&self, role: &str, finding: &str) {
-        self.wait(DEADLINE * 2, "the report", || self.server.errors().contains(&format!("the {role} group is lost")));
+        self.wait(DEADLINE * 2, "the report", || {
+            self.server.errors().contains(&format!("the {role} group is lost"))
+        });
         assert!(self.server.errors().contains(finding), "{finding:?} is not in\n{}", self.server.errors());
     }
 

@@ -36,7 +36,11 @@ fn starts_of_ranks_that_can_not_work_say_why() {
     let scratch = Scratch::default();
     let (code, errors) = refused(&scratch, "serve --port 0 --tp 3");
     assert_eq!(code, 1, "{errors}");
-    assert!(errors.contains("the ranks did not get ready") && errors.contains("cannot share num_attention_heads = 8"), "{errors}");
+    assert!(
+        errors.contains("the ranks did not get ready")
+            && errors.contains("cannot share num_attention_heads = 8"),
+        "{errors}"
+    );
 
     let model = scratch.path("weightless");
     fs::create_dir(&model).unwrap();
@@ -45,7 +49,10 @@ fn starts_of_ranks_that_can_not_work_say_why() {
     }
     let (code, errors) = refused(&scratch, &format!("serve --port 0 --model {}", model.display()));
     assert_eq!(code, 1, "{errors}");
-    assert!(errors.contains("the ranks did not get ready") && errors.contains("model.safetensors"), "{errors}");
+    assert!(
+        errors.contains("the ranks did not get ready") && errors.contains("model.safetensors"),
+        "{errors}"
+    );
 }
 
 #[test]

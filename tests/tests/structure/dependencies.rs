@@ -18,7 +18,8 @@ const ALLOWED: [(&str, &str); 7] = [
     ("lockstep-tests", "lockstep-spec"),
 ];
 
-const MEMBERS: [&str; 5] = ["lockstep-kernels", "lockstep-model", "lockstep-runtime", "lockstep-spec", "lockstep-tests"];
+const MEMBERS: [&str; 5] =
+    ["lockstep-kernels", "lockstep-model", "lockstep-runtime", "lockstep-spec", "lockstep-tests"];
 
 /// A declared dependency: of which package, on which, of which kind.
 struct Edge {
@@ -44,7 +45,11 @@ fn text(value: &Value) -> String {
 fn edges() -> Vec<Edge> {
     let of_package = |package: &Value| -> Vec<Edge> {
         let dependencies = package["dependencies"].as_array().unwrap().iter();
-        let edge = |to: &Value| Edge { from: text(&package["name"]), to: text(&to["name"]), kind: text(&to["kind"]) };
+        let edge = |to: &Value| Edge {
+            from: text(&package["name"]),
+            to: text(&to["name"]),
+            kind: text(&to["kind"]),
+        };
         dependencies.map(edge).collect()
     };
     packages().iter().flat_map(of_package).collect()
@@ -53,9 +58,16 @@ fn edges() -> Vec<Edge> {
 #[test]
 fn dependencies_between_members_have_one_direction() {
     let members: BTreeSet<String> = packages().iter().map(|package| text(&package["name"])).collect();
-    assert_eq!(members, MEMBERS.map(str::to_owned).into(), "a member more or less: decide what it may depend on");
+    assert_eq!(
+        members,
+        MEMBERS.map(str::to_owned).into(),
+        "a member more or less: decide what it may depend on"
+    );
     for Edge { from, to, .. } in edges().iter().filter(|edge| members.contains(&edge.to)) {
-        assert!(ALLOWED.contains(&(from.as_str(), to.as_str())), "{from} may not depend on {to}, not even in its tests");
+        assert!(
+            ALLOWED.contains(&(from.as_str(), to.as_str())),
+            "{from} may not depend on {to}, not even in its tests"
+        );
     }
 }
 

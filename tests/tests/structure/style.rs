@@ -23,10 +23,13 @@ fn wildcards(source: &Source) -> Vec<usize> {
         let indent = |line: &str| line.len() - line.trim_start().len();
         let depth = indent(lines[place].1);
         let before = lines[..place].iter().rev().map(|(_, line)| *line);
-        let mut arms = before.take_while(|line| indent(line) >= depth || line.is_empty()).filter(|line| indent(line) == depth);
+        let mut arms = before
+            .take_while(|line| indent(line) >= depth || line.is_empty())
+            .filter(|line| indent(line) == depth);
         arms.any(|arm| arm.trim_start().starts_with(|first: char| first == '"' || first.is_ascii_digit()))
     };
-    let found = lines.iter().enumerate().filter(|(place, (_, line))| is_arm(line) && !closes_literals(*place));
+    let found =
+        lines.iter().enumerate().filter(|(place, (_, line))| is_arm(line) && !closes_literals(*place));
     found.map(|(_, (number, _))| *number).collect()
 }
 
@@ -73,9 +76,18 @@ fn style_spec_prints_nothing() {
 
 #[test]
 fn style_unsafe_code_is_forbidden_by_every_root() {
-    for root in ["spec/src/lib.rs", "model/src/lib.rs", "model/src/main.rs", "runtime/src/lib.rs", "runtime/src/main.rs"] {
+    for root in [
+        "spec/src/lib.rs",
+        "model/src/lib.rs",
+        "model/src/main.rs",
+        "runtime/src/lib.rs",
+        "runtime/src/main.rs",
+    ] {
         let text = std::fs::read_to_string(workspace().join(root)).unwrap();
-        assert!(text.lines().any(|line| line == "#![forbid(unsafe_code)]"), "{root} does not forbid unsafe code");
+        assert!(
+            text.lines().any(|line| line == "#![forbid(unsafe_code)]"),
+            "{root} does not forbid unsafe code"
+        );
     }
 }
 
@@ -85,17 +97,23 @@ fn style_collectives_are_entered_in_one_place() {
     let sources = below("runtime/src");
     let outside = |directories: &[&str], call: &str| -> Vec<String> {
         let elsewhere = |source: &&Source| {
-            !source.is_test() && directories.iter().all(|directory| !source.path.starts_with(&format!("runtime/src/{directory}/")))
+            !source.is_test()
+                && directories
+                    .iter()
+                    .all(|directory| !source.path.starts_with(&format!("runtime/src/{directory}/")))
         };
         let calls = |source: &Source| source.shipped_lines().filter(|(_, line)| line.contains(call)).count();
-        let listed = sources.iter().filter(elsewhere).flat_map(|source| vec![source.path.clone(); calls(source)]);
+        let listed =
+            sources.iter().filter(elsewhere).flat_map(|source| vec![source.path.clone(); calls(source)]);
         listed.collect()
     };
     assert_eq!(outside(&["group"], ".all_reduce_min("), ["runtime/src/rank/driver.rs"]);
     assert_eq!(outside(&["group"], ".control.broadcast("), ["runtime/src/rank/driver.rs"]);
     assert_eq!(outside(&["group", "engine"], ".all_reduce_sum("), ["runtime/src/rank/device.rs"]);
-    let broadcasts: Vec<String> =
-        outside(&["group"], ".broadcast(").into_iter().filter(|path| path != "runtime/src/rank/driver.rs").collect();
+    let broadcasts: Vec<String> = outside(&["group"], ".broadcast(")
+        .into_iter()
+        .filter(|path| path != "runtime/src/rank/driver.rs")
+        .collect();
     assert_eq!(broadcasts, [""; 0]);
     let seen = places(&below("runtime/src/engine"), |line| line.contains("crate::group"));
     assert_eq!(seen, [""; 0], "the engine reaches the transport through the rank's device alone");

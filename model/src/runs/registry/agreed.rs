@@ -40,7 +40,7 @@ fn params(setting: &DecodeSetting) -> String {
         (true, Breakage::Deadline) => "; any request may be aborted or late",
         (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer) => "; any request may be aborted or fail",
     };
-    format!("any ranks × {} slots, {} pages, {loops}{faults}", configuration.slots, configuration.pages)
+    format!("ranks × slots any × {}, pages {}, {loops}{faults}", configuration.slots, configuration.pages)
 }
 
 pub(super) fn proofs() -> Vec<Run> {

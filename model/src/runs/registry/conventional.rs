@@ -20,7 +20,7 @@ fn run(hazard: &Hazard, overlap: bool) -> Run {
         Some(property) => Run::hazard(name, property, model),
     };
     run.params(format!(
-        "2 ranks, {} requests, {loops}; {} ({}; {})",
+        "ranks 2, requests {}, {loops}; {} ({}; {})",
         hazard.requests, hazard.rule, hazard.consequence, hazard.sources
     ))
 }

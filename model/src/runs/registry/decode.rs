@@ -129,7 +129,7 @@ fn proved(
     let loops = if overlap { "overlap" } else { "normal" };
     let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, loops];
     let run = Run::holds(name(&parts), Progress(model)).tier(*tier);
-    let run = run.params(format!("{size} ranks × {slots} slots, {pages} pages, {loops}; {}", concern.told));
+    let run = run.params(format!("ranks × slots {size} × {slots}, pages {pages}, {loops}; {}", concern.told));
     // A class stands on what every commit checks again.
     if *tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(*size)) } else { run }
 }
@@ -155,6 +155,6 @@ fn broken<R: Rules>(property: Property) -> Refuted<R> {
 fn mutant<R: Rules>(rule: &str, (model, property): Refuted<R>) -> Run {
     let configuration = &model.setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
-    let params = format!("{} ranks × {} slots, {loops}", configuration.ranks, configuration.slots);
+    let params = format!("ranks × slots {} × {}, {loops}", configuration.ranks, configuration.slots);
     Run::mutant(name(&["decode", "mutant", rule]), property.id, Progress(model)).params(params)
 }

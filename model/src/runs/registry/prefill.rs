@@ -73,7 +73,7 @@ fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode,
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
     let loops = if overlap { "overlap" } else { "normal" };
     let run = Run::holds(name(&["prefill", &format!("{size}x{slots}"), concern.name, loops]), Progress(model));
-    let run = run.params(format!("{size} ranks × {slots} slots, {loops}; {}", concern.told)).tier(*tier);
+    let run = run.params(format!("ranks × slots {size} × {slots}, {loops}; {}", concern.told)).tier(*tier);
     // A class stands on what every commit checks again.
     if *tier == Tier::Quick { run.proves(Role::Prefill, mode, ranks(*size)) } else { run }
 }
@@ -86,11 +86,11 @@ pub(super) fn mutants() -> Vec<Run> {
     ];
     let unfair = WorldModel::<Surroundings<PassesMisfits>>::new(PrefillSetting::new(2, 2, false));
     let control = Run::holds(name(&["prefill", "control", "passes-misfits"]), Progress(unfair))
-        .params("2 ranks × 2 slots, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe");
+        .params("ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe");
     refuted.into_iter().chain([control]).collect()
 }
 
 fn mutant<R: Rules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
     let model = WorldModel::<Surroundings<R>>::new(setting);
-    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model)).params("2 ranks × 1 slot, normal")
+    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model)).params("ranks × slots 2 × 1, normal")
 }
