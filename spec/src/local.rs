@@ -101,10 +101,12 @@ impl<A> Default for Intake<A> {
 }
 
 impl<A: Arrival> Intake<A> {
-    /// Takes a new request, unless it is here already.
+    /// Takes a new request, unless it is here already; the intake stays in acceptance order.
     pub(crate) fn submit<R: Role<Arrival = A>>(&mut self, arrival: A) {
         if !self.arrivals.iter().any(|waiting| R::same(waiting, &arrival)) {
+            self.arrivals.retain(|waiting| !R::replaces(&arrival, waiting));
             self.arrivals.push(arrival);
+            self.arrivals.sort_by_key(R::request);
         }
     }
 

@@ -185,10 +185,10 @@ impl<R: Role> RankMachine<R> {
         self.device.len()
     }
 
-    /// Requests that the leader holds and has not briefed.
+    /// What the front end told the leader and the leader has not briefed.
     #[must_use]
-    pub fn waiting(&self) -> usize {
-        self.intake.arrivals.len()
+    pub fn intake(&self) -> &Intake<R::Arrival> {
+        &self.intake
     }
 
     /// Whether this rank leads its group.

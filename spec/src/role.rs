@@ -172,6 +172,9 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether two arrivals are the same request.
     fn same(left: &Self::Arrival, right: &Self::Arrival) -> bool;
 
+    /// Whether a new arrival makes one that waits pointless.
+    fn replaces(new: &Self::Arrival, waiting: &Self::Arrival) -> bool;
+
     /// The arrival that a slot's occupant once was.
     fn arrival(occupant: &Self::Occupant) -> &Self::Arrival;
 

@@ -31,7 +31,8 @@ impl AgreedLevel {
     /// How many forwards every rank may have retired, with how many the leader has judged: never fewer.
     fn retirements(&self) -> Vec<(usize, usize)> {
         let Flights { queue, pending, .. } = &self.state.flights;
-        let ahead = |retired: usize| (retired.max(pending.len())..=queue.len()).map(move |judged| (retired, judged));
+        let ahead =
+            |retired: usize| (retired.max(pending.len())..=queue.len()).map(move |judged| (retired, judged));
         (0..=queue.len()).flat_map(ahead).collect()
     }
 
@@ -131,7 +132,7 @@ fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<
             let mut polls = vec![KvPoll::Transferring];
             polls.extend(published.then_some(KvPoll::Success));
             if breakage == Breakage::Transfer && published {
-                polls.extend([KvPoll::TransferFailed, KvPoll::WrongLeg]);
+                polls.extend([KvPoll::TransferFailed, KvPoll::Corrupt, KvPoll::WrongLeg]);
             }
             polls
         }

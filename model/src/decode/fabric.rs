@@ -46,10 +46,10 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Whether something may still land.
+    /// Whether something may still land. `late`: also between the rank's asking for the fence and the fence.
     #[must_use]
-    pub fn lands(&self) -> bool {
-        self.writer == Writer::Writing && !self.fencing && !self.broken
+    pub fn lands(&self, late: bool) -> bool {
+        self.writer == Writer::Writing && !self.broken && (late || !self.fencing)
     }
 }
 

@@ -1,18 +1,20 @@
 //! Which facts may reach a decode rank, and what their arrival changes at the fabric.
 
 use crate::decode::fabric::{Handshake, Port, Writer};
-use crate::decode::setting::{Breakage, DecodeSetting};
+use crate::decode::setting::{Breakage, DecodeSetting, PLAIN};
 use crate::decode::{DecodeFact, Surroundings};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex};
+use lockstep_spec::local::Intake;
 use lockstep_spec::machine::Fact;
 use lockstep_spec::poll::KvPoll;
 
 impl<R: Rules> Surroundings<R> {
-    /// The front end always has another request while a slot is free, and may give up any that lives.
+    /// The front end always has another request while a slot is free, and may give up any that lives. It says one thing a round: a
+    /// reduction, which hides what several words in one brief do.
     pub(super) fn front_end_facts(
         &self,
         setting: &DecodeSetting,
@@ -22,14 +24,15 @@ impl<R: Rules> Surroundings<R> {
         if setting.shutdown && !self.shutdown {
             facts.push(Fact::ShutdownWanted);
         }
-        if !machine.leads() || machine.has_news() {
+        let Intake { arrivals, aborts } = machine.intake();
+        if !machine.leads() || !arrivals.is_empty() || !aborts.is_empty() {
             return;
         }
         let state = machine.state().value();
         let tenants = || state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
         if state.free_slots() > 0 && !state.closing {
-            let newest = tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0);
-            facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(RequestId(newest)))));
+            let next = RequestId(tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
+            facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(next))));
         }
         if setting.aborts {
             let live = tenants().filter(|tenant| !tenant.ended());
@@ -115,7 +118,7 @@ fn transfer_facts(
     } else if grant.writer == Writer::Queued {
         push((leg, LegFact::Published));
     }
-    if !grant.lands() {
+    if !grant.lands(setting.late_facts) {
         return;
     }
     if !grant.pages_written {
@@ -134,13 +137,10 @@ fn transfer_facts(
 }
 
 /// The ways in which a transfer breaks.
-fn broken_rows(leg: Leg) -> [(Leg, LegFact); 2] {
+fn broken_rows(leg: Leg) -> [(Leg, LegFact); 3] {
     let another = Leg { generation: Generation(leg.generation.0 + 1), ..leg };
-    let token = crate::decode::setting::PLAIN;
-    [
-        (leg, LegFact::TransferFailed),
-        (leg, LegFact::RowLanded(MetadataRow { echo: another, token, sound: true })),
-    ]
+    let row = |echo, sound| LegFact::RowLanded(MetadataRow { echo, token: PLAIN, sound });
+    [(leg, LegFact::TransferFailed), (leg, row(another, true)), (leg, row(leg, false))]
 }
 
 /// Whether a tick would change a vote.

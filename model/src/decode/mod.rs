@@ -222,7 +222,7 @@ impl<R: Rules> Environment for Surroundings<R> {
     }
 
     fn rested(&self, _: &DecodeSetting, ranks: &[DecodeMachine<R>]) -> bool {
-        let idle = |rank: &DecodeMachine<R>| rank.state().value().idle() && rank.waiting() == 0;
+        let idle = |rank: &DecodeMachine<R>| rank.state().value().idle() && rank.intake().arrivals.is_empty();
         ranks.iter().all(|rank| Self::left(rank) || (Self::outside(rank) && idle(rank)))
     }
 

@@ -61,8 +61,9 @@ pub struct DecodeSetting {
     pub aborts: bool,
     /// What may break, on any rank at any time.
     pub breakage: Breakage,
-    /// Whether an answer to an earlier attempt's handshake may still arrive.
+    /// Whether an answer to an earlier attempt's handshake, or a write after the rank asked for the fence, may still arrive.
     pub late_facts: bool,
+
     /// Whether any rank may ask the group to leave.
     pub shutdown: bool,
     /// Which interleavings are explored.

@@ -3,13 +3,16 @@
 //! Which are reached depends on the setting: what two requests do together needs pages for both, and retraction fewer than both grow to.
 
 use crate::decode::Surroundings;
-use crate::decode::setting::DecodeSetting;
+use crate::decode::fabric::{Handshake, Port};
+use crate::decode::setting::{Breakage, DecodeSetting};
 use crate::model::{Witness, WorldModel};
 use crate::world::World;
+use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::SlotIndex;
+use lockstep_spec::machine::Position;
 use lockstep_spec::table::{Slot, State};
 
 /// The witnesses that make sense under a setting.
@@ -19,7 +22,8 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let stops = setting.kinds.iter().any(|kind| kind.stop_at.is_some());
     let together = runs_together(setting);
     let retracts = together && outgrows(setting);
-    let possible: [(bool, Witness<Surroundings<R>>); 10] = [
+    let breaks = |breakage| setting.breakage == breakage;
+    let possible: [(bool, Witness<Surroundings<R>>); 15] = [
         (true, ("a forward runs", forward_runs)),
         (true, ("full table", full_table)),
         (together, ("two requests in one plan", two_in_one_plan)),
@@ -30,6 +34,11 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
         (setting.configuration.ranks > 1, ("a rank retires ahead of the group", retired_ahead)),
         (retracts, ("retraction with a forward in flight", retraction)),
         (retracts, ("resume", resume)),
+        (breaks(Breakage::Handshake), ("a handshake failed", handshake_failed)),
+        (breaks(Breakage::Transfer), ("a transfer broke", transfer_broke)),
+        (breaks(Breakage::Deadline), ("a deadline passed", deadline_passed)),
+        (setting.late_facts, ("an answer is late", late_answer)),
+        (setting.shutdown, ("the group left", left)),
     ];
     possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
 }
@@ -127,4 +136,31 @@ fn retired_ahead<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn two_flights<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     state(world).flights.queue.len() > 1
+}
+
+fn handshake_failed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    world.ports().any(|port| matches!(port.handshake, Handshake::Failed(_)))
+}
+
+fn transfer_broke<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    world.ports().any(|port| port.grant.as_ref().is_some_and(|grant| grant.broken))
+}
+
+fn deadline_passed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let seen = |rank: &DecodeMachine<R>| rank.evidence().slots.iter().any(|slot| slot.age_ticks > 0);
+    world.ranks.iter().any(seen)
+}
+
+fn late_answer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    world.ports().any(|port| port.late.is_some())
+}
+
+fn left<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    world.ranks.iter().all(|rank| *rank.position() == Position::Left)
+}
+
+impl<R: Rules> Group<R> {
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.environment.ports.iter().flatten()
+    }
 }

@@ -6,8 +6,8 @@ use crate::prefill::{PrefillFact, Surroundings};
 use lockstep_spec::ids::{Leg, RequestId, SlotIndex};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::PrefillMachine;
-use lockstep_spec::prefill::evidence::WriteFact;
-use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
+use lockstep_spec::prefill::evidence::{WriteFact, Writes};
+use lockstep_spec::prefill::leg::{LegPhase, LegTenant, PrefillLeg};
 use lockstep_spec::prefill::rules::Rules;
 
 impl<R: Rules> Surroundings<R> {
@@ -18,7 +18,8 @@ impl<R: Rules> Surroundings<R> {
         machine: &PrefillMachine<R>,
         facts: &mut Vec<PrefillFact>,
     ) {
-        if !machine.leads() || machine.has_news() || self.asked {
+        let closing = machine.state().value().closing;
+        if !machine.leads() || machine.has_news() || self.asked || closing {
             return;
         }
         let id = self.next_id(machine);
@@ -61,6 +62,20 @@ impl<R: Rules> Surroundings<R> {
     }
 }
 
+/// Whether a tick would change a vote.
+pub(super) fn clock_matters<R: Rules>(setting: &PrefillSetting, machine: &PrefillMachine<R>) -> bool {
+    let evidence = machine.evidence();
+    let slots = machine.state().value().slots.iter().zip(&evidence.writes).zip(&evidence.age_ticks);
+    slots.into_iter().any(|((slot, writes), age)| {
+        let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
+            LegPhase::Waiting => true,
+            LegPhase::Inflight => *writes == Writes::Outstanding,
+            LegPhase::Running | LegPhase::Draining(_) => false,
+        });
+        waits && *age < setting.configuration.deadline_ticks
+    })
+}
+
 fn holds<R: Rules>(machine: &PrefillMachine<R>, leg: Leg) -> bool {
     let mut tenants = machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref());
     tenants.any(|tenant| tenant.arrival.leg == leg)
@@ -81,7 +96,7 @@ pub(super) fn describe<R: Rules>(
     }
     let flights: Vec<String> = state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
     cells.push(("heard of decode".to_string(), listings(machine)));
-    cells.push(("waiting".to_string(), machine.waiting().to_string()));
+    cells.push(("waiting".to_string(), machine.intake().arrivals.len().to_string()));
     cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
     cells.push(("in flight".to_string(), flights.join(" ")));
     cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));

@@ -45,6 +45,8 @@ pub struct Surroundings<R> {
     /// Whether a leg was asked for in this round of the prefill group: one at most, since more could only replace each other before
     /// anyone is told.
     pub asked: bool,
+    /// Whether some rank was asked to leave.
+    pub shutdown: bool,
     /// By rank: posted and not completed.
     pub writes: Vec<Vec<Write>>,
     /// By rank, oldest first.
@@ -108,6 +110,7 @@ impl<R: Rules> Environment for Surroundings<R> {
         let surroundings = Self {
             decode: vec![DecodeSlot::default(); setting.decode_slots as usize],
             asked: false,
+            shutdown: false,
             writes: vec![Vec::new(); ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
             rules: PhantomData,
@@ -128,6 +131,12 @@ impl<R: Rules> Environment for Surroundings<R> {
     ) {
         self.front_end_facts(setting, &ranks[rank], facts);
         self.peer_facts(setting, rank, facts);
+        if setting.deadlines && facts::clock_matters(setting, &ranks[rank]) {
+            facts.push(Fact::Tick);
+        }
+        if setting.shutdown && !self.shutdown {
+            facts.push(Fact::ShutdownWanted);
+        }
     }
 
     fn delivered(&mut self, setting: &PrefillSetting, rank: usize, fact: &PrefillFact) {
@@ -138,11 +147,8 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.decode[leg.slot.index()].ask(order);
                 self.asked = true;
             }
-            Fact::Retired { .. }
-            | Fact::AbortWanted(_)
-            | Fact::ShutdownWanted
-            | Fact::Broken
-            | Fact::Tick => {}
+            Fact::ShutdownWanted => self.shutdown = true,
+            Fact::Retired { .. } | Fact::AbortWanted(_) | Fact::Broken | Fact::Tick => {}
         }
     }
 
@@ -197,7 +203,8 @@ impl<R: Rules> Environment for Surroundings<R> {
     }
 
     fn rested(&self, _: &PrefillSetting, ranks: &[PrefillMachine<R>]) -> bool {
-        let idle = |rank: &PrefillMachine<R>| rank.state().value().idle() && rank.waiting() == 0;
+        let idle =
+            |rank: &PrefillMachine<R>| rank.state().value().idle() && rank.intake().arrivals.is_empty();
         ranks.iter().all(|rank| Self::left(rank) || (Self::outside(rank) && idle(rank)))
     }
 

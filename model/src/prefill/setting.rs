@@ -18,6 +18,10 @@ pub struct PrefillSetting {
     pub revocations: bool,
     /// Whether a write may fail, on any rank at any time.
     pub write_failures: bool,
+    /// Whether any rank's clock may pass the deadline of a list or a write.
+    pub deadlines: bool,
+    /// Whether any rank may ask the group to leave.
+    pub shutdown: bool,
     /// Decode slots, counted from the first, whose legs may fail or be given up. Fewer than all keeps larger runs small; slots are alike.
     pub fallible_slots: u32,
     /// Whether the decode group may give a leg up on a rank before it is listed there, and ask for the next one before every rank was
@@ -50,6 +54,8 @@ impl PrefillSetting {
             lengths: vec![1, 2],
             revocations: false,
             write_failures: false,
+            deadlines: false,
+            shutdown: false,
             fallible_slots: slots,
             hasty: false,
             late_facts: false,

@@ -9,10 +9,6 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// The leg as prefill knows it. The fabric does not compare it with the leg that it came under.
     pub echo: Leg,
-    /// Tokens whose KV was written.
-    pub tokens: u32,
-    /// The first generated token.
+    /// The token sampled after the last position.
     pub first_token: u32,
-    /// Pages that were written.
-    pub pages: u32,
 }

@@ -46,7 +46,7 @@ pub enum GroupError {
     },
     /// A peer entered another collective in the same position.
     #[error(
-        "rank {rank} entered {theirs} where this rank entered {ours}; the ranks have diverged: compare their traces"
+        "rank {rank} entered {theirs} where this rank entered {ours}; the ranks have diverged: compare what each entered last"
     )]
     Mismatch {
         /// The rank that differs.

@@ -8,7 +8,7 @@ use crate::engine::{AllReduce, CollectiveError, KvCache, Llama, Row};
 use crate::fabric::PrefillFabric;
 use crate::group::{Mesh, Tag};
 use lockstep_spec::agreed::Entry;
-use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
 use lockstep_spec::ticket::Ticket;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
-/// Commands that may wait for the device.
+/// Commands that may wait for the device beside the pages that land.
 const QUEUE: usize = 1024;
 
 /// One row of a batch.
@@ -82,10 +82,20 @@ pub(super) enum Command {
         from: Vec<PageId>,
         /// The pages there.
         to: Vec<u32>,
-        /// Positions that they hold.
-        tokens: u32,
-        /// The token sampled after the last of them.
+        /// The token sampled after the last position.
         token: TokenId,
+    },
+    /// Tell the decode side that a leg failed here, behind what was posted for it.
+    Fail {
+        /// The leg.
+        leg: Leg,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Nothing posted for this leg will be written any more.
+    Abandon {
+        /// The leg.
+        leg: Leg,
     },
 }
 
@@ -100,9 +110,10 @@ impl Queue {
     }
 }
 
-/// The device's queue and the end that the device works through.
-pub(super) fn queue() -> (Queue, Receiver<Command>) {
-    let (sender, receiver) = sync_channel(QUEUE);
+/// The device's queue and the end that the device works through. Every page of the pool may land at once without filling it: the
+/// fabric's sink must not wait for the device while the rank loop waits for the sink.
+pub(super) fn queue(pages: u32) -> (Queue, Receiver<Command>) {
+    let (sender, receiver) = sync_channel(QUEUE.saturating_add(pages as usize));
     (Queue(sender), receiver)
 }
 
@@ -158,7 +169,13 @@ impl Worker {
                 self.expected.remove(&leg);
                 self.report(Input::Leg(leg, LegFact::Fenced))
             }
-            Command::Send { leg, from, to, tokens, token } => self.send(leg, &from, &to, tokens, token),
+            Command::Send { leg, from, to, token } => self.send(leg, &from, &to, token),
+            Command::Fail { leg, reason } => {
+                // A decode side that cannot be told has given the leg up, or notices that its connection is gone.
+                let _unreachable = self.device.fabric.as_ref().map(|fabric| fabric.fail(leg, reason));
+                Ok(())
+            }
+            Command::Abandon { leg } => self.report(Input::WriteFailed(leg)),
         }
     }
 
@@ -189,7 +206,10 @@ impl Worker {
         if !missing.remove(&page) {
             return Ok(());
         }
-        self.device.cache.write_page(page, bytes)?;
+        if self.device.cache.write_page(page, bytes).is_err() {
+            let row = MetadataRow { echo: leg, token: TokenId(0), sound: false };
+            return self.report(Input::Leg(leg, LegFact::RowLanded(row)));
+        }
         if !missing.is_empty() {
             return Ok(());
         }
@@ -198,14 +218,7 @@ impl Worker {
     }
 
     /// Posts a leg's writes. What fails here fails the leg, not the rank.
-    fn send(
-        &mut self,
-        leg: Leg,
-        from: &[PageId],
-        to: &[u32],
-        tokens: u32,
-        token: TokenId,
-    ) -> Result<(), RankError> {
+    fn send(&mut self, leg: Leg, from: &[PageId], to: &[u32], token: TokenId) -> Result<(), RankError> {
         let Some(fabric) = self.device.fabric.clone() else { return Ok(()) };
         for (index, (PageId(source), target)) in (0..).zip(from.iter().zip(to)) {
             let mut bytes = Vec::new();
@@ -214,8 +227,7 @@ impl Worker {
                 return self.report(Input::WriteFailed(leg));
             }
         }
-        let pages = u32::try_from(to.len()).unwrap_or(u32::MAX);
-        let row = crate::fabric::Row { echo: leg, tokens, first_token: token.0, pages };
+        let row = crate::fabric::Row { echo: leg, first_token: token.0 };
         if fabric.write_row(leg, row).is_err() { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
     }
 }

@@ -58,6 +58,9 @@ pub(super) struct Driver<H: Hands, C> {
     counters: Progress,
     launching: Option<(ForwardId, Vec<Row>)>,
     last_ticket: Option<Ticket>,
+    /// What broke on this rank, until the group has been told by vote.
+    broken: Option<RankError>,
+    digest: u64,
 }
 
 impl<H: Hands, C: Collectives> Driver<H, C> {
@@ -82,6 +85,8 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             counters: Progress::default(),
             launching: None,
             last_ticket: None,
+            broken: None,
+            digest: 0,
         }
     }
 
@@ -99,7 +104,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
                 continue;
             }
             self.drain()?;
-            match self.turn()? {
+            match self.turn().map_err(|error| self.broken.take().unwrap_or(error))? {
                 Turned::Round => {}
                 Turned::Left => return Ok(()),
             }
@@ -121,7 +126,10 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         self.pacing.stir();
         match input {
             Input::FrontGone(error) => Err(error.into()),
-            Input::DeviceFailed(error) => Err(error),
+            Input::DeviceFailed(error) => {
+                self.broken = Some(error.own()?);
+                self.feed(vec![Fact::Broken])
+            }
             Input::Retired { forward, tokens, micros } => {
                 self.counters.forwards += 1;
                 self.counters.forward_micros_total += micros;
@@ -162,17 +170,17 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
 
     /// One round.
     fn turn(&mut self) -> Result<Turned, RankError> {
-        let before = self.machine.state().value().digest();
+        let before = self.digest;
         let busy = !self.machine.state().value().idle();
         let agreed = self.perform(Event::Turn)?;
-        let after = self.machine.state().value().digest();
+        self.digest = self.machine.state().value().digest();
         let left = *self.machine.position() == Position::Left;
         self.counters.round = self.machine.round().0;
         self.counters.rounds_with_work += u64::from(busy);
         if busy {
             self.counters.agreement_micros_total += agreed;
         }
-        self.pacing.round_ended(after != before);
+        self.pacing.round_ended(self.digest != before);
         Ok(if left { Turned::Left } else { Turned::Round })
     }
 
@@ -253,7 +261,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     }
 
     fn launch(&mut self, entry: Entry) -> Result<(), RankError> {
-        let Some((forward, rows)) = self.launching.take() else { return Ok(()) };
+        let (forward, rows) = self.launching.take().ok_or(RankError::NoPlan)?;
         let batch = self.hands.batch(&self.machine, rows)?;
         self.device.push(Command::Forward { entry, forward, batch })
     }

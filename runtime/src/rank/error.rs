@@ -15,7 +15,7 @@ pub(super) enum RankError {
     #[error(transparent)]
     Group(#[from] GroupError),
     /// The group as a whole broke the protocol.
-    #[error("{0}; the group ends, and the traces of its ranks say where they parted")]
+    #[error("{0}; the group ends: compare what each of its ranks entered last")]
     Protocol(#[from] Fault),
     /// The device of this rank.
     #[error("the device of this rank failed: {0}")]
@@ -47,12 +47,35 @@ pub(super) enum RankError {
     /// A thread could not be started.
     #[error("starting the {0} of this rank: {1}")]
     Thread(&'static str, std::io::Error),
+    /// The pool is larger than one forward's collectives can carry.
+    #[error(
+        "{positions} positions of {hidden} values are more than one all-reduce carries (4 GiB); lower --pages or --page-size"
+    )]
+    TooManyPages {
+        /// Positions of the pool.
+        positions: u64,
+        /// Values of a position.
+        hidden: usize,
+    },
+    /// The machine launched a forward and named no plan.
+    #[error("a forward was entered without its plan")]
+    NoPlan,
     /// The rank's device is not told what it must know.
     #[error("a forward names {0}, of which this rank has no tokens")]
     NoTokens(lockstep_spec::ids::SlotIndex),
 }
 
 impl RankError {
+    /// Whether a peer, and not this rank's own device, is to blame.
+    fn of_a_peer(&self) -> bool {
+        matches!(self, Self::Group(_) | Self::Device(ForwardError::Collective(_)))
+    }
+
+    /// Keeps a failure of this rank's own device, to be voted; a peer's ends the rank at once.
+    pub(super) fn own(self) -> Result<Self, Self> {
+        if self.of_a_peer() { Err(self) } else { Ok(self) }
+    }
+
     /// The rank's last words, with the peer that did not come and the ticket that it entered last.
     pub(super) fn last_words(&self, last: Option<Ticket>) -> RankToFront {
         let (missing, theirs) = match self {
@@ -71,6 +94,8 @@ impl RankError {
             | Self::Unproved(_)
             | Self::ThreadGone(_)
             | Self::Thread(..)
+            | Self::TooManyPages { .. }
+            | Self::NoPlan
             | Self::NoTokens(_) => (None, None),
         };
         RankToFront::Fatal {

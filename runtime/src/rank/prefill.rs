@@ -4,7 +4,7 @@ use super::device::{Batch, BatchRow, Command, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::Input;
-use crate::fabric::{PrefillFabric, PrefillInbound};
+use crate::fabric::PrefillInbound;
 use crate::wire::FrontToRank;
 use lockstep_spec::ids::{Leg, RequestId};
 use lockstep_spec::machine::Fact;
@@ -14,7 +14,6 @@ use lockstep_spec::prefill::leg::{LegOutcome, PrefillLeg};
 use lockstep_spec::prefill::{Prefill, PrefillMachine};
 use lockstep_spec::table::Row;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// What this rank has been given of a leg.
 #[derive(Debug, Default)]
@@ -25,20 +24,21 @@ struct Parts {
 
 /// A prefill rank's hands.
 pub(super) struct PrefillHands {
-    fabric: Arc<PrefillFabric>,
     device: Queue,
     leads: bool,
     legs: BTreeMap<Leg, Parts>,
 }
 
 impl PrefillHands {
-    pub(super) fn new(fabric: Arc<PrefillFabric>, device: Queue, leads: bool) -> Self {
-        Self { fabric, device, leads, legs: BTreeMap::new() }
+    pub(super) fn new(device: Queue, leads: bool) -> Self {
+        Self { device, leads, legs: BTreeMap::new() }
     }
 
-    /// A leg counts as listed here once both its parts are here. A later leg of a decode slot makes the earlier ones void.
+    /// A leg counts as listed here once both its parts are here. A later leg of a decode slot makes the earlier ones void: they are
+    /// given up, whether or not the decode side's own word of it has come.
     fn join(&mut self, leg: Leg, part: impl FnOnce(&mut Parts), facts: &mut Vec<FactOf<Prefill>>) {
-        self.legs.retain(|kept, _| kept.slot != leg.slot || *kept >= leg);
+        let void = self.legs.extract_if(.., |kept, _| kept.slot == leg.slot && *kept < leg);
+        facts.extend(void.map(|(earlier, _)| Fact::Role((earlier, WriteFact::Revoked))));
         let parts = self.legs.entry(leg).or_default();
         part(parts);
         if parts.tokens.is_some() && parts.pages.is_some() {
@@ -55,7 +55,11 @@ impl PrefillHands {
         self.join(leg, |parts| parts.tokens = Some(tokens), facts);
     }
 
-    fn inbound(&mut self, inbound: PrefillInbound, facts: &mut Vec<FactOf<Prefill>>) {
+    fn inbound(
+        &mut self,
+        inbound: PrefillInbound,
+        facts: &mut Vec<FactOf<Prefill>>,
+    ) -> Result<(), RankError> {
         match inbound {
             PrefillInbound::List { leg, pages } => {
                 self.join(leg, |parts| parts.pages = Some(pages), facts);
@@ -64,8 +68,20 @@ impl PrefillHands {
                 facts.push(Fact::Role((leg, WriteFact::Revoked)));
             }
             PrefillInbound::Written { leg } => facts.push(Fact::Role((leg, WriteFact::Written))),
-            PrefillInbound::PeerGone { .. } | PrefillInbound::Rejected { .. } => {}
+            PrefillInbound::PeerGone { .. } => return self.give_up_all(facts),
+            PrefillInbound::Rejected { .. } => {}
         }
+        Ok(())
+    }
+
+    /// The connection to the decode peer ended: what it listed is not wanted, and what was queued for it will not be written. The
+    /// device says so behind what it still has to post.
+    fn give_up_all(&mut self, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
+        for (leg, _) in self.legs.iter().filter(|(_, parts)| parts.pages.is_some()) {
+            facts.push(Fact::Role((*leg, WriteFact::Revoked)));
+            self.device.push(Command::Abandon { leg: *leg })?;
+        }
+        Ok(())
     }
 }
 
@@ -77,7 +93,7 @@ impl Hands for PrefillHands {
             Input::Front(FrontToRank::Leg { leg, acceptance, tokens }) => {
                 self.leg(leg, acceptance, tokens, facts);
             }
-            Input::Prefill(inbound) => self.inbound(inbound, facts),
+            Input::Prefill(inbound) => return self.inbound(inbound, facts),
             Input::WriteFailed(leg) => facts.push(Fact::Role((leg, WriteFact::WriteFailed))),
             Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit { .. } | FrontToRank::Shutdown)
             | Input::FrontGone(_)
@@ -93,19 +109,13 @@ impl Hands for PrefillHands {
             Do::Write { leg, pages, token } => {
                 let parts = self.legs.get(&leg);
                 let to = parts.and_then(|parts| parts.pages.clone()).unwrap_or_default();
-                let tokens = parts.and_then(|parts| parts.tokens.as_ref()).map_or(0, Vec::len);
                 if to.len() != pages.len() {
                     facts.push(Fact::Role((leg, WriteFact::WriteFailed)));
                     return Ok(());
                 }
-                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-                self.device.push(Command::Send { leg, from: pages, to, tokens, token })
+                self.device.push(Command::Send { leg, from: pages, to, token })
             }
-            Do::Fail { leg, outcome } => {
-                // The decode side has given the leg up, or notices that its connection is gone.
-                let _unreachable = self.fabric.fail(leg, reason(outcome));
-                Ok(())
-            }
+            Do::Fail { leg, outcome } => self.device.push(Command::Fail { leg, reason: reason(outcome) }),
             Do::Forget { leg } => {
                 self.legs.retain(|kept, _| kept.slot != leg.slot || *kept > leg);
                 Ok(())

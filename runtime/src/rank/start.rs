@@ -29,9 +29,10 @@ use std::time::Duration;
 const FORMING: Duration = Duration::from_secs(60);
 /// Longest silence of the front end's reader before it looks whether the rank still lives.
 const READ_PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes of the longest control payload and of the longest activation that an all-reduce carries.
+/// How long the device waits for room in the queue to a decode peer before it fails the leg: well below what its own peers wait for it.
+const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
+/// Bytes of the longest control payload.
 const CONTROL_BYTES: usize = 1 << 20;
-const DEVICE_BYTES: usize = 1 << 28;
 /// How a decode rank looks for its prefill peer: for fifteen seconds, as is the convention, but not a whole second apart, which the first
 /// requests after a start would feel.
 const RETRY: Retry = Retry { interval: Duration::from_millis(100), count: 150 };
@@ -98,8 +99,23 @@ fn read_front(mut receiver: RankReceiver, inbox: Inbox) -> Result<(), RankError>
 }
 
 fn start(name: &'static str, body: impl FnOnce() + Send + 'static) -> Result<(), RankError> {
-    let started = thread::Builder::new().name(name.to_string()).spawn(body);
+    let guarded = move || {
+        let _guard = AbortOnPanic;
+        body();
+    };
+    let started = thread::Builder::new().name(name.to_string()).spawn(guarded);
     started.map(drop).map_err(|error| RankError::Thread(name, error))
+}
+
+/// A thread that panics takes the rank with it: a rank that lacks one of its threads would wait for ever, and look healthy.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
 }
 
 /// A rank that is being put together.
@@ -135,7 +151,7 @@ impl<'a> Rank<'a> {
 
     fn decode(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
         let limits = self.fabric_limits()?;
-        let (queue, commands) = device::queue();
+        let (queue, commands) = device::queue(self.arguments.pages);
         let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
         let fabric = DecodeFabric::connect(
             &self.fabric_path(),
@@ -159,8 +175,8 @@ impl<'a> Rank<'a> {
             let _gone = inbox.send(Input::Prefill(inbound));
         };
         let fabric = Arc::new(PrefillFabric::listen(&self.fabric_path(), self.fabric_limits()?, sink)?);
-        let (queue, commands) = device::queue();
-        let hands = PrefillHands::new(Arc::clone(&fabric), queue.clone(), self.arguments.rank == 0);
+        let (queue, commands) = device::queue(self.arguments.pages);
+        let hands = PrefillHands::new(queue.clone(), self.arguments.rank == 0);
         self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
     }
 
@@ -175,7 +191,7 @@ impl<'a> Rank<'a> {
     ) -> Result<(), RankError> {
         let machine = RankMachine::new(Arc::clone(&self.configuration), RankIndex(self.arguments.rank))?;
         let control = self.form("control", CONTROL_BYTES)?;
-        let mesh = self.form("device", DEVICE_BYTES)?;
+        let mesh = self.form("device", self.longest_activation()?)?;
         let room = self.room();
         let cache = self.model.cache(self.arguments.page_size as usize, self.arguments.pages as usize)?;
         let device = Device { model: self.model, cache, mesh, fabric, inbox: self.inbox };
@@ -185,6 +201,14 @@ impl<'a> Rank<'a> {
         let lived = driver.run();
         *last_ticket = driver.last_ticket();
         lived
+    }
+
+    /// Bytes of the longest activation that an all-reduce can carry: a plan fills every page at most.
+    fn longest_activation(&self) -> Result<usize, RankError> {
+        let positions = u64::from(self.arguments.pages) * u64::from(self.arguments.page_size);
+        let bytes = positions * self.model.config().hidden as u64 * 4;
+        let fits = u32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
+        fits.ok_or(RankError::TooManyPages { positions, hidden: self.model.config().hidden })
     }
 
     fn form(&self, name: &str, payload_limit: usize) -> Result<Mesh, RankError> {
@@ -226,7 +250,7 @@ impl<'a> Rank<'a> {
             page_bytes: page,
             pages_per_leg: self.arguments.pages as usize,
             queued_frames: 256,
-            enqueue_deadline: PEER_DEADLINE,
+            enqueue_deadline: ENQUEUE_DEADLINE,
             write_deadline: PEER_DEADLINE,
         })
     }

@@ -56,7 +56,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        let (start, grace, leave, silence) = (seconds(120), seconds(8), seconds(5), seconds(3));
+        let (start, grace, leave, silence) = (seconds(120), seconds(8), seconds(5), seconds(8));
         Self { start, grace, leave, silence, tick: Duration::from_millis(100) }
     }
 }

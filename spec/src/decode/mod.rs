@@ -80,6 +80,10 @@ impl<R: Rules> Role for Decode<R> {
         left.id == right.id
     }
 
+    fn replaces(_: &Request, _: &Request) -> bool {
+        false
+    }
+
     fn arrival(occupant: &Tenant) -> &Request {
         &occupant.request
     }

@@ -49,15 +49,15 @@ impl<'a, R: Rules> Deciding<'a, R> {
         }
     }
 
-    /// Record, retire, poll, release, compose.
+    /// Record, close, retire, poll, release, compose.
     pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
         if self.outcome.shutdown() && !self.state.closing {
             self.state.closing = true;
             self.reasons.push(Why::Shutdown);
         }
         self.record()?;
-        let retired = self.retire()?;
         self.close();
+        let retired = self.retire()?;
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
@@ -117,7 +117,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
         Ok(retired)
     }
 
-    /// On its way out, the group gives up what is not in a forward.
+    /// On its way out, the group gives up what is not in a forward. It comes before retirement: a leg whose writes this decision starts
+    /// must not be released on a vote that was sampled before them.
     fn close(&mut self) {
         let given_up = |tenant: &LegTenant| matches!(tenant.phase, LegPhase::Waiting | LegPhase::Inflight);
         if self.state.closing {

@@ -18,7 +18,7 @@ use crate::prefill::evidence::{Evidence, WriteFact, Writes};
 use crate::prefill::leg::{LegOutcome, LegTenant, PrefillLeg};
 use crate::prefill::rules::{Rules, Shipped};
 use crate::role::{Decision, Inputs, Role, TurnedAway};
-use crate::table::{Flight, Slot, State};
+use crate::table::{Flight, Row, Slot, State};
 use crate::vote::SlotVote;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -75,6 +75,10 @@ impl<R: Rules> Role for Prefill<R> {
         left.leg == right.leg
     }
 
+    fn replaces(new: &PrefillLeg, waiting: &PrefillLeg) -> bool {
+        new.leg.slot == waiting.leg.slot && new.leg > waiting.leg
+    }
+
     fn arrival(occupant: &LegTenant) -> &PrefillLeg {
         &occupant.arrival
     }
@@ -127,11 +131,12 @@ impl<R: Rules> Role for Prefill<R> {
     }
 
     fn check_launch(state: &State<LegTenant>, evidence: &Evidence, flight: &Flight) -> Result<(), Fault> {
-        let unlisted = flight.rows.iter().find(|row| {
+        let listed = |row: &&Row| {
             let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
             let listing = leg.and_then(|leg| evidence.listings.get(&leg.slot));
-            !listing.is_some_and(|listing| Some(listing.leg) >= leg)
-        });
+            listing.is_some_and(|listing| Some(listing.leg) >= leg)
+        };
+        let unlisted = flight.rows.iter().find(|row| !listed(row));
         unlisted.map_or(Ok(()), |row| Err(Fault::NotListed(row.slot)))
     }
 }

@@ -38,7 +38,9 @@ fn params(setting: &DecodeSetting) -> String {
     let faults = match (setting.aborts, setting.breakage) {
         (false, _) => "",
         (true, Breakage::Deadline) => "; any request may be aborted or late",
-        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer) => "; any request may be aborted or fail",
+        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer) => {
+            "; any request may be aborted or fail"
+        }
     };
     format!("ranks × slots any × {}, pages {}, {loops}{faults}", configuration.slots, configuration.pages)
 }

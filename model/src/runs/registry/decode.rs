@@ -70,7 +70,7 @@ const ABORTS_DEADLINES: Concern = Concern {
 };
 const LATE: Concern = Concern {
     name: "aborts-late-answers",
-    told: "any request may be aborted; answers to an earlier attempt may come late",
+    told: "any request may be aborted; answers and writes of an earlier attempt may come late",
     change: |setting| {
         abort_and_break(setting, Breakage::Nothing);
         setting.late_facts = true;
@@ -92,9 +92,10 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 18] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 19] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 1, 3, &LATE, Tier::Quick),
     (2, 1, 3, &SHUTDOWN, Tier::Quick),
     (2, 2, 4, &PLAIN, Tier::Quick),

@@ -18,11 +18,8 @@ struct Concern {
     change: fn(&mut PrefillSetting),
 }
 
-const PLAIN: Concern = Concern {
-    name: "plain",
-    told: "endless legs of one and two pages, one page short",
-    change: |_| {},
-};
+const PLAIN: Concern =
+    Concern { name: "plain", told: "endless legs of one and two pages, one page short", change: |_| {} };
 const EVERYTHING: Concern = Concern {
     name: "everything",
     told: "legs may be given up or overtaken on any rank at any time, writes may fail, page lists may come late",
@@ -51,15 +48,32 @@ const REVOCATIONS: Concern = Concern {
     },
 };
 
+const DEADLINES: Concern = Concern {
+    name: "deadlines",
+    told: "any rank's clock may pass the deadline of a list or a write at any time",
+    change: |setting| setting.deadlines = true,
+};
+const SHUTDOWN: Concern = Concern {
+    name: "shutdown",
+    told: "any rank may ask the group to leave, and legs may be given up, at any time",
+    change: |setting| {
+        setting.shutdown = true;
+        setting.revocations = true;
+    },
+};
+
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 7] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 10] = [
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
+    (2, 1, &DEADLINES, Tier::Quick),
+    (2, 1, &SHUTDOWN, Tier::Quick),
     (2, 2, &PLAIN, Tier::Quick),
     (2, 2, &WRITES, Tier::Quick),
     (2, 2, &REVOCATIONS, Tier::Quick),
     (3, 1, &EVERYTHING, Tier::Quick),
+    (3, 1, &DEADLINES, Tier::Quick),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
@@ -72,7 +86,8 @@ fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode,
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
     let loops = if overlap { "overlap" } else { "normal" };
-    let run = Run::holds(name(&["prefill", &format!("{size}x{slots}"), concern.name, loops]), Progress(model));
+    let run =
+        Run::holds(name(&["prefill", &format!("{size}x{slots}"), concern.name, loops]), Progress(model));
     let run = run.params(format!("ranks × slots {size} × {slots}, {loops}; {}", concern.told)).tier(*tier);
     // A class stands on what every commit checks again.
     if *tier == Tier::Quick { run.proves(Role::Prefill, mode, ranks(*size)) } else { run }
@@ -81,16 +96,22 @@ fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode,
 pub(super) fn mutants() -> Vec<Run> {
     let failing = |slots| PrefillSetting { write_failures: true, ..PrefillSetting::new(2, slots, false) };
     let refuted = [
-        mutant::<DrainedIgnoresWrites>("drained-ignores-writes", no_write_after_free::PROPERTY.id, failing(1)),
+        mutant::<DrainedIgnoresWrites>(
+            "drained-ignores-writes",
+            no_write_after_free::PROPERTY.id,
+            failing(1),
+        ),
         mutant::<StartsUnlisted>("starts-unlisted", kv_before_run::PROPERTY.id, failing(1)),
     ];
     let unfair = WorldModel::<Surroundings<PassesMisfits>>::new(PrefillSetting::new(2, 2, false));
-    let control = Run::holds(name(&["prefill", "control", "passes-misfits"]), Progress(unfair))
-        .params("ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe");
+    let control = Run::holds(name(&["prefill", "control", "passes-misfits"]), Progress(unfair)).params(
+        "ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe",
+    );
     refuted.into_iter().chain([control]).collect()
 }
 
 fn mutant<R: Rules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
     let model = WorldModel::<Surroundings<R>>::new(setting);
-    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model)).params("ranks × slots 2 × 1, normal")
+    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model))
+        .params("ranks × slots 2 × 1, normal")
 }

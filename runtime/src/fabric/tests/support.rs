@@ -32,7 +32,7 @@ pub(super) const RETRY: Retry = Retry { interval: Duration::from_millis(50), cou
 pub(super) const LEG: Leg =
     Leg { epoch: Epoch(3), slot: SlotIndex(1), generation: Generation(2), attempt: Attempt(1) };
 
-pub(super) const ROW: Row = Row { echo: LEG, tokens: 7, first_token: 11, pages: 2 };
+pub(super) const ROW: Row = Row { echo: LEG, first_token: 11 };
 
 /// A decode report that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
