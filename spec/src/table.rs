@@ -5,6 +5,7 @@ use crate::brief::Verdicts;
 use crate::configuration::{GroupConfiguration, MAX_FLIGHTS};
 use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
+use crate::fault::Fault;
 use crate::ids::{Attempt, Epoch, ForwardId, Generation, Leg, PageId, RequestId, SlotIndex};
 use alloc::vec::Vec;
 use core::fmt;
@@ -78,6 +79,29 @@ impl Flights {
         let naming =
             self.queue.iter().filter(|flight| flight.rows.iter().any(|row| row.slot == slot)).count();
         u32::try_from(naming.min(MAX_FLIGHTS)).unwrap_or_default()
+    }
+
+    /// Keeps verdicts for the next forwards that have none.
+    pub(crate) fn judge(&mut self, verdicts: &[Verdicts]) -> Result<(), Fault> {
+        self.pending.extend(verdicts.iter().cloned());
+        let matching =
+            self.pending.iter().zip(&self.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
+        if self.pending.len() > self.queue.len() || !matching {
+            return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
+        }
+        Ok(())
+    }
+
+    /// Takes out the oldest forward, with its verdicts.
+    pub(crate) fn retire(&mut self) -> Result<(Flight, Verdicts), Fault> {
+        if self.queue.is_empty() {
+            return Err(Fault::UnexpectedRetirement(self.next));
+        }
+        let flight = self.queue.remove(0);
+        if self.pending.is_empty() {
+            return Err(Fault::VerdictsMissing(flight.id));
+        }
+        Ok((flight, self.pending.remove(0)))
     }
 
     /// Launches a plan.
@@ -185,6 +209,17 @@ impl<O: Occupant> State<O> {
     pub fn leg(&self, epoch: Epoch, slot: SlotIndex) -> Option<Leg> {
         let Slot { generation, attempt, .. } = *self.slot(slot)?;
         Some(Leg { epoch, slot, generation, attempt })
+    }
+
+    /// Puts a new occupant into the lowest free slot.
+    pub(crate) fn occupy(&mut self, occupant: O) -> Result<SlotIndex, Fault> {
+        let free = self.enumerate().find(|(_, slot)| slot.occupant.is_none());
+        let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
+        let slot = &mut self.slots[index.index()];
+        slot.generation.0 += 1;
+        slot.attempt = Attempt(0);
+        slot.occupant = Some(occupant);
+        Ok(index)
     }
 
     /// All slots with their indices.

@@ -110,10 +110,10 @@ fn purity_sources_name_nothing_impure() {
 fn purity_one_door_from_local_to_agreed() {
     assert_eq!(
         places("complete(&expected, ticket, payload)"),
-        ["machine.rs", "machine.rs"],
+        ["machine/round.rs", "machine/round.rs"],
         "vote and brief"
     );
-    let definition_and_calls = ["agreed.rs", "machine.rs", "machine.rs"];
+    let definition_and_calls = ["agreed.rs", "machine/round.rs", "machine/round.rs"];
     let calls: Vec<String> =
         places(" complete(").into_iter().filter(|place| place != "prefill/evidence.rs").collect();
     assert_eq!(calls, definition_and_calls);
@@ -122,7 +122,7 @@ fn purity_one_door_from_local_to_agreed() {
 
 #[test]
 fn purity_collectives_are_entered_by_the_machine_alone() {
-    assert_eq!(places("Entry::new("), ["machine.rs"; 3], "vote, brief and forward");
+    assert_eq!(places("Entry::new("), ["machine/round.rs"; 3], "vote, brief and forward");
     assert_eq!(places("Entry {"), ["agreed.rs"; 2], "the type and its block");
 }
 

@@ -109,23 +109,11 @@ impl<'a, R: Rules> Deciding<'a, R> {
             if !self.state.by_age(|tenant| tenant.request.id == request.id).is_empty() {
                 return Err(Fault::BadBrief("an arrival that is in the table already"));
             }
-            let free = self.state.enumerate().find(|(_, slot)| slot.occupant.is_none());
-            let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
-            let slot = &mut self.state.slots[index.index()];
-            slot.generation.0 += 1;
-            slot.attempt = Attempt(0);
-            slot.occupant = Some(Tenant::new(*request));
+            let index = self.state.occupy(Tenant::new(*request))?;
             self.handshake(index);
             self.reasons.push(Why::Recorded);
         }
-        let flights = &mut self.state.flights;
-        flights.pending.extend(self.brief.verdicts.iter().cloned());
-        let matching =
-            flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
-        if flights.pending.len() > flights.queue.len() || !matching {
-            return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
-        }
-        Ok(())
+        self.state.flights.judge(&self.brief.verdicts)
     }
 
     /// Starts the handshake of a slot's current attempt.
@@ -141,16 +129,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
     fn retire(&mut self) -> Result<(), Fault> {
         self.retired = self.outcome.retired();
         for index in 0..self.retired {
-            let flights = &mut self.state.flights;
-            if flights.queue.is_empty() {
-                return Err(Fault::UnexpectedRetirement(flights.next));
-            }
-            let flight = flights.queue.remove(0);
+            let (flight, verdicts) = self.state.flights.retire()?;
             self.outcome.tokens_equal(index)?;
-            if flights.pending.is_empty() {
-                return Err(Fault::VerdictsMissing(flight.id));
-            }
-            let verdicts = flights.pending.remove(0);
             for (row, (slot, stops)) in flight.rows.iter().map(|row| row.slot).zip(verdicts).enumerate() {
                 self.accept(slot, TokenSource::Forward { index, row }, stops);
             }

@@ -71,40 +71,21 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     fn record(&mut self) -> Result<(), Fault> {
         for arrival in &self.brief.arrivals {
-            let free = self.state.enumerate().find(|(_, slot)| slot.occupant.is_none());
-            let (index, _) = free.ok_or(Fault::BadBrief("more arrivals than free slots"))?;
-            let slot = &mut self.state.slots[index.index()];
-            slot.generation.0 += 1;
-            slot.occupant =
-                Some(LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() });
+            let tenant = LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() };
+            let index = self.state.occupy(tenant)?;
             self.reasons.push(Why::Recorded);
             if fits(self.configuration, arrival).is_err() {
                 self.end(index, LegOutcome::Failed(Reason::NeverFits));
             }
         }
-        let flights = &mut self.state.flights;
-        flights.pending.extend(self.brief.verdicts.iter().cloned());
-        let matching =
-            flights.pending.iter().zip(&flights.queue).all(|(rows, flight)| rows.len() == flight.rows.len());
-        if flights.pending.len() > flights.queue.len() || !matching {
-            return Err(Fault::BadBrief("verdicts for other forwards than those in flight"));
-        }
-        Ok(())
+        self.state.flights.judge(&self.brief.verdicts)
     }
 
     /// Legs whose forward every rank has retired are written to the decode side.
     fn retire(&mut self) -> Result<usize, Fault> {
         let retired = self.outcome.retired();
         for index in 0..retired {
-            let flights = &mut self.state.flights;
-            if flights.queue.is_empty() {
-                return Err(Fault::UnexpectedRetirement(flights.next));
-            }
-            let flight = flights.queue.remove(0);
-            if flights.pending.is_empty() {
-                return Err(Fault::VerdictsMissing(flight.id));
-            }
-            flights.pending.remove(0);
+            let (flight, _) = self.state.flights.retire()?;
             self.outcome.tokens_equal(index)?;
             for (row, slot) in flight.rows.iter().map(|row| row.slot).enumerate() {
                 let Some(tenant) = self.tenant(slot) else { continue };
