@@ -57,11 +57,6 @@ pub(super) fn proofs() -> Vec<Run> {
         let deadlines = with_deadlines(2, 4, overlap);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
-        runs.push(holds::<Shipped>(
-            &["agreed", "3-slots-faults", loops],
-            with_faults(3, 4, overlap),
-            Tier::Nightly,
-        ));
     }
     runs
 }

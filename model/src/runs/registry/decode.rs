@@ -92,7 +92,7 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 19] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 17] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
@@ -106,12 +106,10 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 19] = [
     (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
     (2, 2, 3, &DEADLINES, Tier::Quick),
     (2, 2, 3, &ABORTS_DEADLINES, Tier::Pr),
-    (2, 2, 4, &ABORTS_TRANSFERS, Tier::Nightly),
     (3, 1, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
     (3, 1, 3, &ABORTS_DEADLINES, Tier::Quick),
     (3, 1, 3, &LATE, Tier::Pr),
-    (3, 2, 4, &PLAIN, Tier::Nightly),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
