@@ -218,7 +218,9 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             Effect::Enter(entry) => {
                 let started = Instant::now();
                 let completion = self.enter(entry)?;
-                *micros += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                if completion.is_some() {
+                    *micros += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                }
                 Ok(completion)
             }
             Effect::Local(Local::Launch { forward, rows }) => {
