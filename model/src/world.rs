@@ -1,7 +1,8 @@
 //! N real ranks in one world. The ranks are programs, executed as they are; only what surrounds them is modelled: how collectives meet,
 //! and an [`Environment`] that says which facts may reach which rank.
 //!
-//! Reductions, each a [`Setting`] of the world that a test compares with the unreduced exploration:
+//! Two reductions. The first is a choice of the setting, and a test compares it with the full interleaving; the second is how this world
+//! is built, and is argued:
 //! * *fixed order*: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just before it
 //!   enters. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks communicate
 //!   beside the collectives.

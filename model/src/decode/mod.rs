@@ -1,5 +1,5 @@
-//! The decode group in its world: N real machines, a front end that never runs out of requests, and a fabric that may do everything a
-//! fabric may do.
+//! The decode group in its world: N real machines, a front end that never runs out of requests, and a fabric that may be slow, late,
+//! or break in the ways of the setting.
 //!
 //! Reading order: [`setting`] (bounds), [`fabric`] (the ghosts), then [`Surroundings`] here.
 
