@@ -1,0 +1,70 @@
+//! `record`: writes what runs find into the manifest, CHECKS.md and proved.json, or compares.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use lockstep_model::explore::Settings;
+use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
+
+use super::{Trouble, first_failure, perform};
+use crate::screen::Screen;
+
+/// Performs the runs to be recorded and writes what they find.
+pub(crate) fn record(
+    registry: &Registry,
+    places: &Places,
+    tier: Tier,
+    settings: &Settings,
+) -> Result<Exit, Trouble> {
+    match texts(registry, places, tier, settings)? {
+        Ok(texts) => {
+            for path in write(&texts)? {
+                writeln!(anstream::stdout(), "wrote {}", path.display())?;
+            }
+            Ok(Exit::Ok)
+        }
+        Err(exit) => Ok(exit),
+    }
+}
+
+/// Performs the runs to be recorded and compares what they find with what is recorded.
+pub(crate) fn compare(
+    registry: &Registry,
+    places: &Places,
+    tier: Tier,
+    settings: &Settings,
+) -> Result<Exit, Trouble> {
+    match texts(registry, places, tier, settings)? {
+        Ok(texts) => {
+            let stale = stale(&texts);
+            for path in &stale {
+                writeln!(
+                    anstream::stdout(),
+                    "stale: {}; run `lockstep-check record` and review the change",
+                    path.display()
+                )?;
+            }
+            Ok(if stale.is_empty() { Exit::Ok } else { Exit::Moved })
+        }
+        Err(exit) => Ok(exit),
+    }
+}
+
+/// The files with their texts, or the exit code of the first run that fails.
+fn texts(
+    registry: &Registry,
+    places: &Places,
+    tier: Tier,
+    settings: &Settings,
+) -> Result<Result<Vec<(PathBuf, String)>, Exit>, Trouble> {
+    let runs: Vec<&Run> = registry.of_tier(tier).collect();
+    let old = if places.manifest.exists() { Manifest::read(&places.manifest)? } else { Manifest::default() };
+    let mut screen = Screen::new(registry, false, false);
+    let performed = perform(&runs, settings, None, &mut screen)?;
+    if let Some(failure) = first_failure(&performed) {
+        return Ok(Err(failure.exit));
+    }
+    let manifest = recorded(registry, &old, &performed);
+    registry.validate(&manifest).map_err(Trouble::Failure)?;
+    Ok(Ok(files(registry, &manifest, places)?))
+}
