@@ -7,7 +7,7 @@
 //!  conventional ────▶ world ──────────────┘
 //! ```
 //!
-//! Reading order: [`world`] and [`rendezvous`] (what surrounds the ranks), [`decode`] and [`prefill`] (the two groups), [`agreed_level`],
+//! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two groups), [`agreed_level`],
 //! [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`]. [`toys`] are small protocols that the checker's
 //! own tests use.
 
@@ -17,6 +17,7 @@ pub mod agreed_level;
 pub mod conventional;
 pub mod decode;
 pub mod explore;
+pub mod group;
 pub mod model;
 pub mod prefill;
 pub mod rebase;

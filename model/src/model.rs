@@ -72,18 +72,18 @@ impl<E: Environment> Model for WorldModel<E> {
 
 impl<E: Environment> Explorable for WorldModel<E> {
     fn may_stop(&self, state: &World<E>) -> bool {
-        state.ranks.iter().all(E::left)
+        state.group.ranks.iter().all(E::left)
     }
 
     fn lanes(&self, state: &World<E>) -> Vec<Lane> {
         let lane = |(index, rank)| {
             let mut lane = Lane::new(format!("rank {index}"));
-            let entered = state.control.ticket(index);
+            let entered = state.group.control.ticket(index);
             lane.cells.push(("waits in".to_string(), entered.map_or("-".to_string(), |t| format!("{t:?}"))));
             lane.cells.extend(state.environment.describe(rank, index));
             lane
         };
-        state.ranks.iter().enumerate().map(lane).collect()
+        state.group.ranks.iter().enumerate().map(lane).collect()
     }
 
     fn name_of_action(&self, action: &Self::Action) -> String {

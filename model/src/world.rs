@@ -9,12 +9,11 @@
 //! * *atomic completion*: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
 //!   writes its own state alone. It may hide a crash between two ranks' completions; crashes are not modelled here.
 
+use crate::group::Group;
 use crate::rebase::Renaming;
-use crate::rendezvous::{Control, Device};
 use lockstep_spec::counters::Counters;
-use lockstep_spec::invariant::{agreed_equal, violated_by};
-use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
-use lockstep_spec::ticket::{Communicator, SiteName};
+use lockstep_spec::invariant::agreed_equal;
+use lockstep_spec::program::{Event, Posted, RankProgram};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -113,12 +112,8 @@ pub enum Action<F> {
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World<E: Environment> {
-    /// The ranks.
-    pub ranks: Vec<E::Program>,
-    /// What they have entered on the control communicator.
-    pub control: Control<SiteOf<E>>,
-    /// What they have queued on the device communicator.
-    pub device: Device<SiteOf<E>>,
+    /// The ranks, and what they have entered.
+    pub group: Group<E::Program>,
     /// What surrounds them.
     pub environment: E,
     /// The property that does not hold, if any: then there is no next state.
@@ -130,13 +125,7 @@ impl<E: Environment> World<E> {
     #[must_use]
     pub fn genesis(setting: &E::Setting) -> Self {
         let (ranks, environment) = E::genesis(setting);
-        Self {
-            control: Control::new(ranks.len()),
-            device: Device::new(ranks.len()),
-            ranks,
-            environment,
-            violation: None,
-        }
+        Self { group: Group::new(ranks), environment, violation: None }
     }
 
     /// Steps that may come next.
@@ -144,13 +133,13 @@ impl<E: Environment> World<E> {
         if self.violation.is_some() {
             return;
         }
-        if self.control.full() {
+        if self.group.control.full() {
             actions.push(Action::Complete);
         }
-        let free = (0..self.ranks.len()).find(|rank| !self.control.waits(*rank));
+        let free = (0..self.group.ranks.len()).find(|rank| !self.group.control.waits(*rank));
         match E::interleaving(setting) {
             Interleaving::Full => {
-                (0..self.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions))
+                (0..self.group.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions))
             }
             Interleaving::FixedOrder => {
                 if let Some(rank) = free {
@@ -161,16 +150,16 @@ impl<E: Environment> World<E> {
     }
 
     fn rank_actions(&self, setting: &E::Setting, rank: usize, actions: &mut Vec<Action<FactOf<E>>>) {
-        if E::left(&self.ranks[rank]) {
+        if E::left(&self.group.ranks[rank]) {
             return;
         }
         let mut facts = Vec::new();
-        self.environment.facts(setting, &self.ranks, rank, &mut facts);
+        self.environment.facts(setting, &self.group.ranks, rank, &mut facts);
         actions.extend(facts.into_iter().map(|fact| Action::Fact(rank, fact)));
-        if self.device.completes(rank) {
+        if self.group.device.completes(rank) {
             actions.push(Action::Retire(rank));
         }
-        if !self.control.waits(rank) {
+        if !self.group.control.waits(rank) {
             actions.push(Action::Turn(rank));
         }
     }
@@ -192,8 +181,8 @@ impl<E: Environment> World<E> {
                 self.step(setting, *rank, Event::Fact(fact.clone()))
             }
             Action::Retire(rank) => {
-                let fact = self.environment.completed(setting, &self.ranks, *rank);
-                self.device.retire(*rank);
+                let fact = self.environment.completed(setting, &self.group.ranks, *rank);
+                self.group.device.retire(*rank);
                 self.step(setting, *rank, Event::Fact(fact))
             }
             Action::Turn(rank) => self.step(setting, *rank, Event::Turn),
@@ -202,9 +191,9 @@ impl<E: Environment> World<E> {
     }
 
     fn complete(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
-        let Posted { ticket, payload } = self.control.complete()?;
-        self.device.check_round()?;
-        for rank in 0..self.ranks.len() {
+        let Posted { ticket, payload } = self.group.control.complete()?;
+        self.group.device.check_round()?;
+        for rank in 0..self.group.ranks.len() {
             self.step(setting, rank, Event::Completed { ticket, payload: payload.clone() })?;
         }
         self.close_round(setting)
@@ -212,26 +201,27 @@ impl<E: Environment> World<E> {
 
     /// When every rank is between rounds, what is agreed is compared, and the counters are rebased.
     fn close_round(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
-        if !self.control.is_empty() || !self.ranks.iter().all(|rank| E::outside(rank) || E::left(rank)) {
+        if !self.group.control.is_empty()
+            || !self.group.ranks.iter().all(|rank| E::outside(rank) || E::left(rank))
+        {
             return Ok(());
         }
-        let digests: Vec<(u64, u64)> = self.ranks.iter().map(|rank| (0, E::agreed_digest(rank))).collect();
+        let digests: Vec<(u64, u64)> =
+            self.group.ranks.iter().map(|rank| (0, E::agreed_digest(rank))).collect();
         if !agreed_equal::holds(&digests) {
             return Err(agreed_equal::PROPERTY.id);
         }
-        self.environment.check(setting, &self.ranks)?;
+        self.environment.check(setting, &self.group.ranks)?;
         self.rebase();
         Ok(())
     }
 
     fn rebase(&mut self) {
         let mut renaming = Renaming::default();
-        self.ranks.iter_mut().for_each(|rank| renaming.collect(rank));
+        self.group.collect(&mut renaming);
         renaming.collect(&mut self.environment);
-        self.device.rebase(&mut |ticket| renaming.collect(&mut ticket.round));
-        self.ranks.iter_mut().for_each(|rank| renaming.rename(rank));
+        self.group.rename(&renaming);
         renaming.rename(&mut self.environment);
-        self.device.rebase(&mut |ticket| renaming.rename(&mut ticket.round));
     }
 
     fn step(
@@ -240,34 +230,17 @@ impl<E: Environment> World<E> {
         rank: usize,
         event: Event<FactOf<E>, SiteOf<E>>,
     ) -> Result<(), &'static str> {
-        let mut effects = Vec::new();
-        self.ranks[rank].step(event, &mut effects);
-        for effect in effects {
-            match effect {
-                Effect::Enter(entry) => self.enter(rank, entry.into())?,
-                Effect::Local(local) => self.environment.perform(setting, &self.ranks, rank, &local)?,
-                Effect::Fault(fault) => return Err(violated_by(&fault)),
-                Effect::Leave => {}
-            }
+        for local in self.group.step(rank, event)? {
+            self.environment.perform(setting, &self.group.ranks, rank, &local)?;
         }
         Ok(())
-    }
-
-    fn enter(&mut self, rank: usize, posted: Posted<SiteOf<E>>) -> Result<(), &'static str> {
-        match posted.ticket.site.communicator() {
-            Communicator::Control => {
-                self.control.enter(rank, posted);
-                Ok(())
-            }
-            Communicator::Device => self.device.enter(rank, posted.ticket),
-        }
     }
 
     /// Whether the group is at rest: nothing entered, nothing queued, nothing to do.
     #[must_use]
     pub fn rested(&self, setting: &E::Setting) -> bool {
-        let left = self.ranks.iter().all(E::left);
-        let quiet = self.control.is_empty() && self.device.is_empty();
-        self.violation.is_none() && (left || (quiet && self.environment.rested(setting, &self.ranks)))
+        let left = self.group.ranks.iter().all(E::left);
+        let quiet = self.group.is_quiet();
+        self.violation.is_none() && (left || (quiet && self.environment.rested(setting, &self.group.ranks)))
     }
 }

@@ -132,7 +132,7 @@ fn entered_at_violation(variant: Variant) -> Vec<Ticket<Site>> {
     let trail = exploration.trail_to_fault().expect("a violation");
     let walk = trail.walk(&model).expect("a deterministic model");
     let (_, before) = &walk[walk.len() - 2];
-    (0..2).filter_map(|rank| before.control.ticket(rank).copied()).collect()
+    (0..2).filter_map(|rank| before.group.control.ticket(rank).copied()).collect()
 }
 
 #[test]

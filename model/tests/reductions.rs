@@ -56,9 +56,9 @@ where
     R: Role,
 {
     let outside = |rank: &RankMachine<R>| *rank.position() == Position::Outside;
-    let between = |world: &World<E>| world.control.is_empty() && world.ranks.iter().all(outside);
+    let between = |world: &World<E>| world.group.control.is_empty() && world.group.ranks.iter().all(outside);
     let boundaries = reachable(model).into_iter().filter(between);
-    boundaries.map(|world| canonical(world.ranks[0].state().value())).collect()
+    boundaries.map(|world| canonical(world.group.ranks[0].state().value())).collect()
 }
 
 /// Whether exploration is exhausted without fault, and rest stays in reach.

@@ -31,32 +31,32 @@ type Model = WorldModel<Surroundings>;
 type Group = World<Surroundings>;
 
 fn forward_runs(model: &Model, world: &Group) -> bool {
-    (0..model.setting.ranks).all(|rank| !world.device.queue(rank).is_empty())
+    (0..model.setting.ranks).all(|rank| !world.group.device.queue(rank).is_empty())
 }
 
 fn miss_resolves(_: &Model, world: &Group) -> bool {
-    let any = |address| world.ranks.iter().any(|rank| rank.address == address);
+    let any = |address| world.group.ranks.iter().any(|rank| rank.address == address);
     any(Address::Cached) && any(Address::Resolved)
 }
 
 fn two_in_one_forward(_: &Model, world: &Group) -> bool {
-    world.ranks.iter().all(|rank| rank.unread.iter().any(|batch| batch.len() > 1))
+    world.group.ranks.iter().all(|rank| rank.unread.iter().any(|batch| batch.len() > 1))
 }
 
 fn two_forwards(model: &Model, world: &Group) -> bool {
-    (0..model.setting.ranks).any(|rank| world.device.queue(rank).len() > 1)
+    (0..model.setting.ranks).any(|rank| world.group.device.queue(rank).len() > 1)
 }
 
 fn lacks_page(_: &Model, world: &Group) -> bool {
-    let admitted = world.ranks.iter().filter(|rank| rank.place == Place::TransferPoll);
+    let admitted = world.group.ranks.iter().filter(|rank| rank.place == Place::TransferPoll);
     admitted.flat_map(|rank| &rank.requests).any(|request| request.phase == Phase::Handshaken)
 }
 
 /// A completed poll takes all ranks along; so one that is a place ahead has skipped it.
 fn poll_skipped(_: &Model, world: &Group) -> bool {
-    let ahead = |place| world.ranks.iter().any(|rank| rank.place == place);
+    let ahead = |place| world.group.ranks.iter().any(|rank| rank.place == place);
     let behind = |place, queue: fn(&Request) -> bool| {
-        world.ranks.iter().any(|rank| rank.place == place && rank.requests.iter().any(queue))
+        world.group.ranks.iter().any(|rank| rank.place == place && rank.requests.iter().any(queue))
     };
     let handshake =
         behind(Place::HandshakePoll, |request| request.phase.shakes()) && ahead(Place::TransferPoll);

@@ -61,7 +61,7 @@ type Model<R> = WorldModel<Surroundings<R>>;
 type Group<R> = World<Surroundings<R>>;
 
 fn state<R: Rules>(world: &Group<R>) -> &State<Tenant> {
-    world.ranks[0].state().value()
+    world.group.ranks[0].state().value()
 }
 
 /// Slots whose occupant is in a phase.
@@ -82,7 +82,7 @@ fn transferring(phase: Phase) -> bool {
 }
 
 fn forward_runs<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    (0..world.ranks.len()).all(|rank| world.device.completes(rank))
+    (0..world.group.ranks.len()).all(|rank| world.group.device.completes(rank))
 }
 
 fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
@@ -94,7 +94,7 @@ fn abort_during_transfer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let unwhole =
         |slot: SlotIndex| world.environment.ports.iter().all(|ports| ports[slot.index()].whole.is_none());
     let revoking = |slot: SlotIndex| {
-        let seen = world.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
+        let seen = world.group.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
         seen.into_iter().all(|seen| seen.grant == Grant::Revoking)
     };
     slots(world, draining).any(|(slot, _)| unwhole(slot) && revoking(slot))
@@ -118,7 +118,7 @@ fn surplus_launch<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 /// The pages were taken while a forward was in flight: their publish is still queued.
 fn allocation_in_flight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let queued = |slot: SlotIndex| {
-        let mut seen = world.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
+        let mut seen = world.group.ranks.iter().filter_map(|rank| rank.evidence().slots.get(slot.index()));
         seen.any(|seen| seen.grant == Grant::Queued)
     };
     let flying = !state(world).flights.queue.is_empty();
@@ -130,7 +130,7 @@ fn full_table<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 }
 
 fn retired_ahead<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let ahead = || world.ranks.iter().map(|rank| rank.retired_ahead());
+    let ahead = || world.group.ranks.iter().map(|rank| rank.retired_ahead());
     ahead().max() > ahead().min()
 }
 
@@ -148,7 +148,7 @@ fn transfer_broke<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn deadline_passed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let seen = |rank: &DecodeMachine<R>| rank.evidence().slots.iter().any(|slot| slot.age_ticks > 0);
-    world.ranks.iter().any(seen)
+    world.group.ranks.iter().any(seen)
 }
 
 fn late_answer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
@@ -156,7 +156,7 @@ fn late_answer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 }
 
 fn left<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    world.ranks.iter().all(|rank| *rank.position() == Position::Left)
+    world.group.ranks.iter().all(|rank| *rank.position() == Position::Left)
 }
 
 impl<R: Rules> Group<R> {

@@ -57,7 +57,7 @@ type Model<R> = WorldModel<Surroundings<R>>;
 type Group<R> = World<Surroundings<R>>;
 
 fn state<R: Rules>(world: &Group<R>) -> &State<LegTenant> {
-    world.ranks[0].state().value()
+    world.group.ranks[0].state().value()
 }
 
 fn tenants<R: Rules>(world: &Group<R>) -> impl Iterator<Item = &LegTenant> {
@@ -69,7 +69,7 @@ fn in_phase<R: Rules>(world: &Group<R>, phase: LegPhase) -> bool {
 }
 
 fn forward_runs<R: Rules>(model: &Model<R>, world: &Group<R>) -> bool {
-    (0..model.setting.configuration.ranks as usize).all(|rank| !world.device.queue(rank).is_empty())
+    (0..model.setting.configuration.ranks as usize).all(|rank| !world.group.device.queue(rank).is_empty())
 }
 
 fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
@@ -112,8 +112,9 @@ const REVOKED: LegPhase = LegPhase::Draining(LegOutcome::Failed(Reason::Revoked)
 
 /// A waiting leg is released in the round that ends it, so it is seen in the vote before.
 fn revoked_waiting<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let unwanted =
-        |tenant: &LegTenant| world.ranks.iter().any(|rank| rank.evidence().unwanted(tenant.arrival.leg));
+    let unwanted = |tenant: &LegTenant| {
+        world.group.ranks.iter().any(|rank| rank.evidence().unwanted(tenant.arrival.leg))
+    };
     tenants(world).any(|tenant| tenant.phase == LegPhase::Waiting && unwanted(tenant))
 }
 
