@@ -1,5 +1,5 @@
 //! The brief: what only the leader knows, frozen when it posts its vote. Finish verdicts go first and are never cut; then new requests
-//! in acceptance order; then aborts. On the wire it is 64-bit words, each list behind its length.
+//! in acceptance order; then aborts. On the wire it is 64-bit words: the word on pausing, then each list behind its length.
 
 use crate::agreed::Words;
 use crate::fault::Fault;
@@ -20,12 +20,18 @@ pub trait Arrival: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     fn decode(words: &[u64]) -> Option<Self>;
 }
 
+const UNCHANGED: u64 = 0;
+const RESUME: u64 = 1;
+const PAUSE: u64 = 2;
+
 /// Finish verdicts of one retired forward: for each row of its plan, whether its token ends the output.
 pub type Verdicts = Vec<bool>;
 
 /// The leader's brief.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Brief<A> {
+    /// Whether the group is to launch nothing (`true`), or to go on (`false`).
+    pub pause: Option<bool>,
     /// For each forward that the leader retired since its last brief, in order.
     pub verdicts: Vec<Verdicts>,
     /// New requests, in acceptance order; no more than slots are free.
@@ -38,20 +44,20 @@ impl<A: Arrival> Brief<A> {
     /// A brief that says nothing; it is not sent.
     #[must_use]
     pub fn empty() -> Self {
-        Self { verdicts: Vec::new(), arrivals: Vec::new(), aborts: Vec::new() }
+        Self { pause: None, verdicts: Vec::new(), arrivals: Vec::new(), aborts: Vec::new() }
     }
 
     /// Whether there is nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.verdicts.is_empty() && self.arrivals.is_empty() && self.aborts.is_empty()
+        self.pause.is_none() && self.verdicts.is_empty() && self.arrivals.is_empty() && self.aborts.is_empty()
     }
 
     /// Words of the encoding of a brief with these lists.
     #[must_use]
     pub fn words(verdicts: &[Verdicts], arrivals: usize, aborts: usize) -> usize {
         let rows: usize = verdicts.iter().map(|rows| 1 + rows.len()).sum();
-        3 + rows + A::WORDS * arrivals + aborts
+        4 + rows + A::WORDS * arrivals + aborts
     }
 
     /// The words to broadcast; none if there is nothing to say.
@@ -62,6 +68,11 @@ impl<A: Arrival> Brief<A> {
         }
         let mut words =
             Words::with_capacity(Self::words(&self.verdicts, self.arrivals.len(), self.aborts.len()));
+        words.push(match self.pause {
+            None => UNCHANGED,
+            Some(false) => RESUME,
+            Some(true) => PAUSE,
+        });
         words.push(self.verdicts.len() as u64);
         for rows in &self.verdicts {
             words.push(rows.len() as u64);
@@ -83,6 +94,12 @@ impl<A: Arrival> Brief<A> {
             return Ok(Self::empty());
         }
         let mut reader = Reader(words);
+        let pause = match reader.word()? {
+            UNCHANGED => None,
+            RESUME => Some(false),
+            PAUSE => Some(true),
+            _ => return Err(Fault::BadBrief("its word on pausing is out of range")),
+        };
         let mut verdicts = Vec::new();
         for _ in 0..reader.length()? {
             let rows = reader.length()?;
@@ -98,7 +115,7 @@ impl<A: Arrival> Brief<A> {
         if !reader.0.is_empty() {
             return Err(Fault::BadBrief("words follow its end"));
         }
-        Ok(Self { verdicts, arrivals, aborts })
+        Ok(Self { pause, verdicts, arrivals, aborts })
     }
 }
 
@@ -111,10 +128,13 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    fn word(&mut self) -> Result<u64, Fault> {
+        Ok(self.take(1)?.first().copied().unwrap_or_default())
+    }
+
     /// A length; each listed item has at least one word, so no length beyond the rest is believed.
     fn length(&mut self) -> Result<usize, Fault> {
-        let word = self.take(1)?.first().copied().unwrap_or_default();
-        usize::try_from(word)
+        usize::try_from(self.word()?)
             .ok()
             .filter(|length| *length <= self.0.len())
             .ok_or(Fault::BadBrief("a length exceeds it"))

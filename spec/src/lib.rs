@@ -10,7 +10,8 @@
 //! are follows from agreed values.
 //!
 //! Reading order: [`agreed`] (the claim), [`ticket`] (where a group meets), [`vote`] and [`brief`] (what is said there), [`table`] (what is
-//! agreed), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`invariant`] (what holds).
+//! agreed), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`journal`] (what outlives a group), [`invariant`]
+//! (what holds).
 //!
 //! No I/O, no clock, no randomness, no iteration in hash order, no `unsafe`, no `std`.
 
@@ -28,6 +29,7 @@ pub mod digest;
 pub mod fault;
 pub mod ids;
 pub mod invariant;
+pub mod journal;
 pub mod local;
 pub mod machine;
 pub mod poll;
@@ -37,6 +39,7 @@ pub mod role;
 pub mod table;
 pub mod ticket;
 pub mod vote;
+pub mod why;
 
 /// Hash of this package's sources: what was proved and what runs are the same exactly if these are.
 pub const FINGERPRINT: &str = env!("LOCKSTEP_SPEC_FINGERPRINT");

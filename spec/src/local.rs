@@ -3,9 +3,9 @@
 use crate::brief::{Arrival, Brief, Verdicts};
 use crate::configuration::GroupConfiguration;
 use crate::counters::{Counter, Counters};
+use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::ids::{ForwardId, RequestId, TokenId};
-use crate::machine::tokens_digest;
 use crate::role::Role;
 use crate::table::{Flight, State};
 use alloc::vec::Vec;
@@ -51,7 +51,7 @@ impl Device {
     }
 
     pub(crate) fn digests(&self) -> impl Iterator<Item = u64> + '_ {
-        self.retired.iter().map(|(_, tokens)| tokens_digest(tokens))
+        self.retired.iter().map(|(_, tokens)| Digest::of(tokens))
     }
 
     /// Verdicts for the forwards retired here that no brief has judged yet.
@@ -92,11 +92,13 @@ pub struct Intake<A> {
     pub arrivals: Vec<A>,
     /// Requests to abort.
     pub aborts: Vec<RequestId>,
+    /// Whether the group is to launch nothing, or to go on; the last word counts.
+    pub pause: Option<bool>,
 }
 
 impl<A> Default for Intake<A> {
     fn default() -> Self {
-        Self { arrivals: Vec::new(), aborts: Vec::new() }
+        Self { arrivals: Vec::new(), aborts: Vec::new(), pause: None }
     }
 }
 
@@ -127,7 +129,7 @@ impl<A: Arrival> Intake<A> {
         self.arrivals.iter().filter(|arrival| R::ready(arrival, evidence))
     }
 
-    /// Moves into a brief what fits: verdicts always, then requests for the free slots, then aborts.
+    /// Moves into a brief what fits: verdicts and the word on pausing always, then requests for the free slots, then aborts.
     pub(crate) fn take<R: Role<Arrival = A>>(
         &mut self,
         verdicts: Vec<Verdicts>,
@@ -140,7 +142,7 @@ impl<A: Arrival> Intake<A> {
         let fitting = ((spare - aborts) / A::WORDS).min(free_slots);
         let arrivals: Vec<A> = self.ready::<R>(evidence).take(fitting).cloned().collect();
         self.arrivals.retain(|arrival| !arrivals.contains(arrival));
-        Brief { verdicts, arrivals, aborts: self.aborts.drain(..aborts).collect() }
+        Brief { pause: self.pause.take(), verdicts, arrivals, aborts: self.aborts.drain(..aborts).collect() }
     }
 }
 

@@ -92,6 +92,19 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether another transfer may well succeed: nothing is known against the request or its peers but that this one went wrong.
+    #[must_use]
+    pub fn is_of_one_transfer(self) -> bool {
+        match self {
+            Self::TransferFailed
+            | Self::Corrupt
+            | Self::WrongLeg
+            | Self::Revoked
+            | Self::FirstTokenDiffers => true,
+            Self::HandshakeFailed | Self::DeadlinePassed | Self::NeverFits => false,
+        }
+    }
+
     /// The sentence a client reads.
     #[must_use]
     pub fn sentence(self) -> &'static str {

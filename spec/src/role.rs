@@ -8,10 +8,10 @@ use crate::ids::{Attempt, Epoch, Generation, RankIndex, RequestId, SlotIndex, To
 use crate::poll::Reason;
 use crate::table::{Flight, Occupant, Slot, State};
 use crate::vote::{Outcome, SlotVote};
+use crate::why::Why;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
-use serde::Serialize;
 
 /// What a decision is computed from: agreed, all of it.
 pub struct Inputs<R: Role> {
@@ -59,67 +59,6 @@ impl<O, A> Decision<O, A> {
     pub fn into_parts(self) -> (State<O>, Option<Flight>) {
         (self.state, self.flight)
     }
-}
-
-/// Why a decision did what it did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Why {
-    /// A request was aborted.
-    Aborted,
-    /// A request took its pages and its transfer starts.
-    Admitted,
-    /// Admission waits: the oldest request that is ready for it lacks pages.
-    AdmissionLacksPages,
-    /// Admission waits: a running request lacks a page.
-    AdmissionYieldsToGrowth,
-    /// Admission waits: a retracted request has not resumed.
-    AdmissionYieldsToResume,
-    /// An attempt failed on some rank.
-    Failed,
-    /// An output ended with a stop token.
-    FinishedByStop,
-    /// An output ended with its last allowed token.
-    FinishedByLength,
-    /// The first token is accepted and the request may run.
-    FirstToken,
-    /// A running request took the page of its next launch.
-    Grew,
-    /// A request lacks a page that others have promised.
-    GrowthWaitsForPromised,
-    /// The only running request lacks a page: it waits, and is never retracted.
-    GrowthWaitsAlone,
-    /// A handshake is done on every rank.
-    HandshakeAgreed,
-    /// Nothing may run: enough forwards are in flight.
-    IdleAhead,
-    /// Nothing is ready to run.
-    IdleEmpty,
-    /// A prefill leg's KV is written on every rank.
-    LegWritten,
-    /// A retracted request may resume, but lacks pages.
-    ResumeLacksPages,
-    /// A request waits for a page and is left out of the plan.
-    PlanOmitsLacking,
-    /// A request waits for its fence and is left out of the plan.
-    PlanOmitsUnfenced,
-    /// A new request took a slot.
-    Recorded,
-    /// A slot and its pages are free again.
-    Released,
-    /// A retracted request took pages and its transfer starts anew.
-    Resumed,
-    /// A request was chosen to give its pages up.
-    Retracted,
-    /// A retracted request's pages are free, and its next handshake starts.
-    RetractionReleased,
-    /// A plan was launched.
-    Ran,
-    /// The group leaves.
-    Shutdown,
-    /// A token of a request that ended meanwhile was dropped.
-    SurplusDropped,
-    /// A token was accepted.
-    Token,
 }
 
 /// Why a request ended before it was briefed.
@@ -175,8 +114,8 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Whether a new arrival makes one that waits pointless.
     fn replaces(new: &Self::Arrival, waiting: &Self::Arrival) -> bool;
 
-    /// The arrival that a slot's occupant once was.
-    fn arrival(occupant: &Self::Occupant) -> &Self::Arrival;
+    /// The arrival that a slot's occupant once was; none where the same may arrive anew, since this one has ended.
+    fn arrival(occupant: &Self::Occupant) -> Option<&Self::Arrival>;
 
     /// Refuses at the door what could never run.
     ///

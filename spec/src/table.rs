@@ -7,6 +7,7 @@ use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::ids::{Attempt, Epoch, ForwardId, Generation, Leg, PageId, RequestId, SlotIndex};
+use crate::why::Why;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
@@ -171,6 +172,8 @@ pub struct State<O> {
     pub flights: Flights,
     /// Whether the group is on its way out: nothing new is taken, and it leaves once idle.
     pub closing: bool,
+    /// Whether nothing is launched until the group is told to go on; all else goes on.
+    pub paused: bool,
 }
 
 impl<O: Occupant> State<O> {
@@ -183,6 +186,19 @@ impl<O: Occupant> State<O> {
             pool: PagePool::new(configuration.pages),
             flights: Flights { next: ForwardId(0), queue: Vec::new(), pending: Vec::new() },
             closing: false,
+            paused: false,
+        }
+    }
+
+    /// Takes in what concerns the group as a whole. One that is on its way out is never paused: it has work to finish.
+    pub(crate) fn direct(&mut self, shutdown: bool, pause: Option<bool>, reasons: &mut Vec<Why>) {
+        if shutdown && !self.closing {
+            self.closing = true;
+            reasons.push(Why::Shutdown);
+        }
+        let paused = !self.closing && pause.unwrap_or(self.paused);
+        if core::mem::replace(&mut self.paused, paused) != paused {
+            reasons.push(Why::PauseChanged);
         }
     }
 

@@ -89,7 +89,8 @@ impl Bench {
     }
 
     fn submit(&mut self, id: u64, prompt_tokens: u32, max_tokens: u32) {
-        let request = Request { id: RequestId(id), prompt_tokens, max_tokens, ignore_eos: false };
+        let request =
+            Request { id: RequestId(id), prompt_tokens, max_tokens, generated: 0, ignore_eos: false };
         self.fact(Fact::Submitted(request));
         self.honest();
     }
@@ -260,6 +261,7 @@ fn shown(effects: &Effects) -> String {
                     format!("launch {forward} {:?}", rows.iter().map(|row| row.slot).collect::<Vec<_>>())
                 }
                 Effect::Local(Local::Role(effect)) => format!("{effect:?}"),
+                Effect::Local(Local::Decided(reasons)) => format!("because {reasons:?}"),
                 Effect::Fault(fault) => format!("FAULT {fault}"),
                 Effect::Leave => "leave".to_owned(),
             }

@@ -44,7 +44,7 @@ fn row(echo: Leg, token: u32) -> LegFact {
 }
 
 fn submit(group: &mut Group<Decode>, id: u64, prompt_tokens: u32, max_tokens: u32) {
-    let request = Request { id: RequestId(id), prompt_tokens, max_tokens, ignore_eos: false };
+    let request = Request { id: RequestId(id), prompt_tokens, max_tokens, generated: 0, ignore_eos: false };
     group.fact(0, Fact::Submitted(request));
 }
 

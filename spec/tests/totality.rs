@@ -113,9 +113,16 @@ fn write_facts() -> impl Strategy<Value = (Leg, WriteFact)> {
 /// Requests that the front end lets in; it refuses the others at the door.
 fn requests() -> impl Strategy<Value = Request> {
     let count = || prop_oneof![8 => 0..5_u32, 1 => Just(u32::MAX)];
-    (0..6_u64, count(), count(), any::<bool>()).prop_map(|(id, prompt_tokens, max_tokens, ignore_eos)| {
-        Request { id: RequestId(id), prompt_tokens, max_tokens, ignore_eos }
-    })
+    let generated = prop_oneof![4 => Just(0), 1 => 1..3_u32];
+    (0..6_u64, count(), count(), generated, any::<bool>()).prop_map(
+        |(id, prompt_tokens, max_tokens, generated, ignore_eos)| Request {
+            id: RequestId(id),
+            prompt_tokens,
+            max_tokens,
+            generated,
+            ignore_eos,
+        },
+    )
 }
 
 fn prefill_legs() -> impl Strategy<Value = PrefillLeg> {
@@ -135,6 +142,7 @@ where
         8 => arrivals.prop_map(Fact::Submitted),
         10 => facts.prop_map(Fact::Role),
         1 => (0..6_u64).prop_map(|id| Fact::AbortWanted(RequestId(id))),
+        1 => any::<bool>().prop_map(Fact::PauseWanted),
         2 => Just(Fact::Tick),
     ]
 }

@@ -45,11 +45,12 @@ fn asked<T>(work: impl FnOnce() -> T) -> (T, usize) {
 }
 
 fn requests() -> impl Strategy<Value = Request> {
-    (any::<u64>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
-        |(id, prompt_tokens, max_tokens, ignore_eos)| Request {
+    (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
+        |(id, prompt_tokens, max_tokens, generated, ignore_eos)| Request {
             id: RequestId(id),
             prompt_tokens,
             max_tokens,
+            generated,
             ignore_eos,
         },
     )
@@ -72,8 +73,8 @@ fn legs() -> impl Strategy<Value = PrefillLeg> {
 
 fn briefs<A: Arrival>(arrivals: impl Strategy<Value = A>) -> impl Strategy<Value = Brief<A>> {
     let aborts = vec(any::<u64>().prop_map(RequestId), 0..4);
-    (vec(vec(any::<bool>(), 0..4), 0..3), vec(arrivals, 0..4), aborts)
-        .prop_map(|(verdicts, arrivals, aborts)| Brief { verdicts, arrivals, aborts })
+    (any::<Option<bool>>(), vec(vec(any::<bool>(), 0..4), 0..3), vec(arrivals, 0..4), aborts)
+        .prop_map(|(pause, verdicts, arrivals, aborts)| Brief { pause, verdicts, arrivals, aborts })
 }
 
 fn survives<A: Arrival>(brief: &Brief<A>) -> Result<(), TestCaseError> {

@@ -76,7 +76,12 @@ impl AgreedLevel {
             Word::Arrival(kind) => (vec![setting.kinds[kind].request(next)], Vec::new()),
             Word::Abort(request) => (Vec::new(), vec![request]),
         };
-        Brief { verdicts: judged.map(|flight| self.verdicts(setting, flight)).collect(), arrivals, aborts }
+        Brief {
+            pause: None,
+            verdicts: judged.map(|flight| self.verdicts(setting, flight)).collect(),
+            arrivals,
+            aborts,
+        }
     }
 
     fn verdicts(&self, setting: &DecodeSetting, flight: &Flight) -> Verdicts {

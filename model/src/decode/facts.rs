@@ -24,8 +24,8 @@ impl<R: Rules> Surroundings<R> {
         if setting.shutdown && !self.shutdown {
             facts.push(Fact::ShutdownWanted);
         }
-        let Intake { arrivals, aborts } = machine.intake();
-        if !machine.leads() || !arrivals.is_empty() || !aborts.is_empty() {
+        let Intake { arrivals, aborts, pause } = machine.intake();
+        if !machine.leads() || !arrivals.is_empty() || !aborts.is_empty() || pause.is_some() {
             return;
         }
         let state = machine.state().value();
@@ -33,6 +33,9 @@ impl<R: Rules> Surroundings<R> {
         if state.free_slots() > 0 && !state.closing {
             let next = RequestId(tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
             facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(next))));
+        }
+        if setting.pause && !state.closing {
+            facts.push(Fact::PauseWanted(!state.paused));
         }
         if setting.aborts {
             let live = tenants().filter(|tenant| !tenant.ended());

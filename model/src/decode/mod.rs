@@ -146,7 +146,12 @@ impl<R: Rules> Environment for Surroundings<R> {
         match fact {
             Fact::Role((leg, fact)) => self.took_place(rank, *leg, *fact),
             Fact::ShutdownWanted => self.shutdown = true,
-            Fact::Retired { .. } | Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::Broken | Fact::Tick => {}
+            Fact::Retired { .. }
+            | Fact::Submitted(_)
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::Broken
+            | Fact::Tick => {}
         }
     }
 
@@ -194,7 +199,7 @@ impl<R: Rules> Environment for Surroundings<R> {
                 }
                 Ok(())
             }
-            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) => Ok(()),
+            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) | Local::Decided(_) => Ok(()),
         }
     }
 
@@ -229,6 +234,7 @@ impl<R: Rules> Environment for Surroundings<R> {
     fn benign(fact: &DecodeFact) -> bool {
         match fact {
             Fact::Retired { .. } => true,
+            Fact::PauseWanted(paused) => !paused,
             Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
                 false
             }

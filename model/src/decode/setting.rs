@@ -27,7 +27,7 @@ impl RequestKind {
     /// A request of this kind.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Request {
-        Request { id, prompt_tokens: self.prompt, max_tokens: self.most, ignore_eos: false }
+        Request { id, prompt_tokens: self.prompt, max_tokens: self.most, generated: 0, ignore_eos: false }
     }
 
     /// The token that the model samples at `index` of the output.
@@ -63,7 +63,8 @@ pub struct DecodeSetting {
     pub breakage: Breakage,
     /// Whether an answer to an earlier attempt's handshake, or a write after the rank asked for the fence, may still arrive.
     pub late_facts: bool,
-
+    /// Whether the group may be paused, and told to go on, at any time.
+    pub pause: bool,
     /// Whether any rank may ask the group to leave.
     pub shutdown: bool,
     /// Which interleavings are explored.
@@ -94,6 +95,7 @@ impl DecodeSetting {
             aborts: false,
             breakage: Breakage::Nothing,
             late_facts: false,
+            pause: false,
             shutdown: false,
             interleaving: Interleaving::FixedOrder,
         }

@@ -23,7 +23,7 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let together = runs_together(setting);
     let retracts = together && outgrows(setting);
     let breaks = |breakage| setting.breakage == breakage;
-    let possible: [(bool, Witness<Surroundings<R>>); 15] = [
+    let possible: [(bool, Witness<Surroundings<R>>); 17] = [
         (true, ("a forward runs", forward_runs)),
         (true, ("full table", full_table)),
         (together, ("two requests in one plan", two_in_one_plan)),
@@ -38,6 +38,8 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
         (breaks(Breakage::Transfer), ("a transfer broke", transfer_broke)),
         (breaks(Breakage::Deadline), ("a deadline passed", deadline_passed)),
         (setting.late_facts, ("an answer is late", late_answer)),
+        (setting.pause, ("paused with a request that could run", paused)),
+        (setting.pause, ("paused with a forward in flight", paused_in_flight)),
         (setting.shutdown, ("the group left", left)),
     ];
     possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
@@ -153,6 +155,14 @@ fn deadline_passed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn late_answer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     world.ports().any(|port| port.late.is_some())
+}
+
+fn paused<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).paused && slots(world, |phase| phase == Phase::Ready).next().is_some()
+}
+
+fn paused_in_flight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).paused && !state(world).flights.queue.is_empty()
 }
 
 fn left<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

@@ -18,9 +18,12 @@ impl<R: Rules> Surroundings<R> {
         machine: &PrefillMachine<R>,
         facts: &mut Vec<PrefillFact>,
     ) {
-        let closing = machine.state().value().closing;
-        if !machine.leads() || machine.has_news() || self.asked || closing {
+        let state = machine.state().value();
+        if !machine.leads() || machine.has_news() || self.asked || state.closing {
             return;
+        }
+        if setting.pause {
+            facts.push(Fact::PauseWanted(!state.paused));
         }
         let id = self.next_id(machine);
         for (slot, decode) in (0..).map(SlotIndex).zip(&self.decode) {

@@ -148,7 +148,11 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.asked = true;
             }
             Fact::ShutdownWanted => self.shutdown = true,
-            Fact::Retired { .. } | Fact::AbortWanted(_) | Fact::Broken | Fact::Tick => {}
+            Fact::Retired { .. }
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::Broken
+            | Fact::Tick => {}
         }
     }
 
@@ -166,6 +170,7 @@ impl<R: Rules> Environment for Surroundings<R> {
     ) -> Result<(), &'static str> {
         match local {
             Local::Launch { forward, rows } => self.launch(&ranks[rank], rank, *forward, rows),
+            Local::Decided(_) => Ok(()),
             Local::Role(Do::Write { leg, pages, .. }) => self.post(rank, *leg, pages),
             Local::Role(Do::Fail { leg, .. }) => {
                 if let Some(order) = self.order(*leg) {
@@ -211,6 +216,7 @@ impl<R: Rules> Environment for Surroundings<R> {
     fn benign(fact: &PrefillFact) -> bool {
         match fact {
             Fact::Retired { .. } => true,
+            Fact::PauseWanted(paused) => !paused,
             Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
                 false
             }

@@ -20,6 +20,8 @@ pub struct PrefillSetting {
     pub write_failures: bool,
     /// Whether any rank's clock may pass the deadline of a list or a write.
     pub deadlines: bool,
+    /// Whether the group may be paused, and told to go on, at any time.
+    pub pause: bool,
     /// Whether any rank may ask the group to leave.
     pub shutdown: bool,
     /// Decode slots, counted from the first, whose legs may fail or be given up. Fewer than all keeps larger runs small; slots are alike.
@@ -55,6 +57,7 @@ impl PrefillSetting {
             revocations: false,
             write_failures: false,
             deadlines: false,
+            pause: false,
             shutdown: false,
             fallible_slots: slots,
             hasty: false,

@@ -24,6 +24,9 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     if setting.write_failures && setting.configuration.ranks > 1 {
         witnesses.push(("a write failed", write_failed));
     }
+    if setting.pause {
+        witnesses.push(("paused with a leg that could run", paused));
+    }
     witnesses
 }
 
@@ -55,6 +58,10 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
 
 type Model<R> = WorldModel<Surroundings<R>>;
 type Group<R> = World<Surroundings<R>>;
+
+fn paused<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).paused && !state(world).by_age(|tenant| tenant.phase == LegPhase::Waiting).is_empty()
+}
 
 fn state<R: Rules>(world: &Group<R>) -> &State<LegTenant> {
     world.group.ranks[0].state().value()

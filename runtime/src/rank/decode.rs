@@ -32,7 +32,13 @@ impl Hands for DecodeHands {
             Input::Leg(leg, fact) => facts.push(Fact::Role((leg, fact))),
             Input::Front(FrontToRank::Submit { request, prompt_tokens, max_tokens, ignore_eos }) => {
                 let id = RequestId(request);
-                facts.push(Fact::Submitted(Request { id, prompt_tokens, max_tokens, ignore_eos }));
+                facts.push(Fact::Submitted(Request {
+                    id,
+                    prompt_tokens,
+                    max_tokens,
+                    generated: 0,
+                    ignore_eos,
+                }));
             }
             Input::Front(FrontToRank::Abort { request }) => facts.push(Fact::AbortWanted(RequestId(request))),
             Input::Front(FrontToRank::Leg { .. } | FrontToRank::Shutdown)

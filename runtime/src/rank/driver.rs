@@ -227,6 +227,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
                 self.launching = Some((forward, rows));
                 Ok(None)
             }
+            Effect::Local(Local::Decided(_)) => Ok(None),
             Effect::Local(Local::Role(effect)) => self.hands.perform(effect, facts).map(|()| None),
             Effect::Fault(fault) => Err(fault.into()),
             Effect::Leave => Ok(None),

@@ -10,9 +10,10 @@ use crate::decode::rules::{Pressure, Rules, Work};
 use crate::fault::Fault;
 use crate::ids::{Attempt, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
 use crate::poll::{KvPoll, Reason};
-use crate::role::{Applied, Decision, Why};
+use crate::role::{Applied, Decision};
 use crate::table::{Flight, Row, State};
 use crate::vote::{FirstToken, Outcome};
+use crate::why::Why;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -64,10 +65,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     /// Follows the order of work.
     pub(crate) fn run(mut self) -> Result<Decision<Tenant, Action>, Fault> {
-        if self.outcome.shutdown() && !self.state.closing {
-            self.state.closing = true;
-            self.reasons.push(Why::Shutdown);
-        }
+        self.state.direct(self.outcome.shutdown(), self.brief.pause, &mut self.reasons);
         for work in R::order() {
             match work {
                 Work::Record => self.record()?,
@@ -106,7 +104,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
             if request.admissible(self.configuration).is_err() {
                 return Err(Fault::BadBrief("an arrival that could never run"));
             }
-            if !self.state.by_age(|tenant| tenant.request.id == request.id).is_empty() {
+            let same = |tenant: &Tenant| tenant.request.id == request.id && !tenant.ended();
+            if !self.state.by_age(same).is_empty() {
                 return Err(Fault::BadBrief("an arrival that is in the table already"));
             }
             let index = self.state.occupy(Tenant::new(*request))?;
@@ -273,6 +272,9 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     /// Makes the next plan: oldest first, whoever wants a token and has the page for it.
     fn compose(&mut self) {
+        if self.state.paused {
+            return self.reasons.push(Why::IdlePaused);
+        }
         if self.state.flights.queue.len() >= self.configuration.flights as usize {
             return self.reasons.push(Why::IdleAhead);
         }

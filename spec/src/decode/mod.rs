@@ -84,8 +84,8 @@ impl<R: Rules> Role for Decode<R> {
         false
     }
 
-    fn arrival(occupant: &Tenant) -> &Request {
-        &occupant.request
+    fn arrival(occupant: &Tenant) -> Option<&Request> {
+        (!occupant.ended()).then_some(&occupant.request)
     }
 
     fn admissible(configuration: &GroupConfiguration, arrival: &Request) -> Result<(), Reason> {

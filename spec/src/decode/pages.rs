@@ -7,7 +7,7 @@ use crate::decode::phase::{Phase, Tenant};
 use crate::decode::rules::Rules;
 use crate::ids::SlotIndex;
 use crate::poll::KvPoll;
-use crate::role::Why;
+use crate::why::Why;
 
 impl<R: Rules> Deciding<'_, R> {
     /// Frees what nothing can touch any more.

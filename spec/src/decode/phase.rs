@@ -65,7 +65,7 @@ impl Tenant {
     /// A request that has just taken a slot.
     #[must_use]
     pub fn new(request: Request) -> Self {
-        Self { request, phase: Phase::Bootstrapping, pages: Vec::new(), generated: 0 }
+        Self { request, phase: Phase::Bootstrapping, pages: Vec::new(), generated: request.generated }
     }
 
     /// Whether it may be in a plan.

@@ -1,12 +1,12 @@
 //! What reaches one rank alone, what it does alone, and how facts are taken. Facts enter no collective.
 
 use super::{Effects, RankMachine};
-use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::ids::{ForwardId, RequestId, TokenId};
 use crate::program::Effect;
 use crate::role::{Role, TurnedAway};
 use crate::table::Row;
+use crate::why::Why;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,8 @@ pub enum Fact<A, R> {
     Submitted(A),
     /// The front end wants a request ended. Reaches the leader.
     AbortWanted(RequestId),
+    /// The front end wants the group to launch nothing, or to go on. Reaches the leader.
+    PauseWanted(bool),
     /// This rank was asked to leave.
     ShutdownWanted,
     /// Something on this rank broke; the group must end.
@@ -44,6 +46,8 @@ pub enum Local<E> {
         /// For each row: slot, position of the first input token, number of tokens, pages.
         rows: Vec<Row>,
     },
+    /// The decision was taken; why each of its outcomes came about. Nothing is to be done.
+    Decided(Vec<Why>),
     /// What only this role's ranks do.
     Role(E),
 }
@@ -73,6 +77,10 @@ impl<R: Role> RankMachine<R> {
                 withdrawn.iter().for_each(|arrival| self.turn_away(arrival, TurnedAway::Aborted, effects));
                 Ok(())
             }
+            Fact::PauseWanted(paused) => {
+                self.intake.pause = Some(paused);
+                Ok(())
+            }
             Fact::ShutdownWanted => {
                 self.shutdown_wanted = true;
                 Ok(())
@@ -96,8 +104,9 @@ impl<R: Role> RankMachine<R> {
     /// Takes a new request: refused if it could never run or the group is on its way out, ignored if it is known.
     fn submit(&mut self, arrival: R::Arrival, effects: &mut Effects<R>) {
         let state = self.state.value();
-        let known = state.slots.iter().filter_map(|slot| slot.occupant.as_ref()).map(R::arrival);
-        if !R::wanted(&arrival, &self.evidence) || known.into_iter().any(|known| R::same(known, &arrival)) {
+        let occupants = state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        let known = occupants.filter_map(R::arrival).any(|known| R::same(known, &arrival));
+        if !R::wanted(&arrival, &self.evidence) || known {
             return;
         }
         match R::admissible(&self.configuration, &arrival) {
@@ -111,10 +120,4 @@ impl<R: Role> RankMachine<R> {
         let effect = R::turned_away(R::request(arrival), why);
         effects.extend(effect.map(|effect| Effect::Local(Local::Role(effect))));
     }
-}
-
-/// Digest of a forward's tokens, as the votes compare it.
-#[must_use]
-pub fn tokens_digest(tokens: &[TokenId]) -> u64 {
-    Digest::of(tokens)
 }

@@ -12,7 +12,7 @@
 mod facts;
 mod round;
 
-pub use facts::{Fact, Local, tokens_digest};
+pub use facts::{Fact, Local};
 
 use crate::agreed::{Agreed, Entry, Words};
 use crate::configuration::{ConfigurationError, GroupConfiguration};
@@ -157,6 +157,7 @@ impl<R: Role> RankMachine<R> {
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.shutdown_wanted
+            || self.intake.pause.is_some()
             || !self.intake.aborts.is_empty()
             || (self.state.value().free_slots() > 0
                 && self.intake.ready::<R>(&self.evidence).next().is_some())

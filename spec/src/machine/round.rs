@@ -146,6 +146,7 @@ impl<R: Role> RankMachine<R> {
                 effects.push(Effect::Local(Local::Role(effect)));
             });
         }
+        effects.push(Effect::Local(Local::Decided(decision.value().reasons.clone())));
         let (state, flight) = decision.map(Decision::into_parts).unzip();
         if let Some(flight) = flight.transpose() {
             R::check_launch(state.value(), &self.evidence, flight.value())?;

@@ -9,9 +9,10 @@ use crate::poll::{KvPoll, Reason};
 use crate::prefill::action::Action;
 use crate::prefill::leg::{LegOutcome, LegPhase, LegTenant, PrefillLeg};
 use crate::prefill::rules::Rules;
-use crate::role::{Applied, Decision, Why};
+use crate::role::{Applied, Decision};
 use crate::table::{Flight, Row, State};
 use crate::vote::Outcome;
+use crate::why::Why;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -51,10 +52,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     /// Record, close, retire, poll, release, compose.
     pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
-        if self.outcome.shutdown() && !self.state.closing {
-            self.state.closing = true;
-            self.reasons.push(Why::Shutdown);
-        }
+        self.state.direct(self.outcome.shutdown(), self.brief.pause, &mut self.reasons);
         self.record()?;
         self.close();
         let retired = self.retire()?;
@@ -160,6 +158,10 @@ impl<'a, R: Rules> Deciding<'a, R> {
     }
 
     fn compose(&mut self, eligible: &[SlotIndex]) -> Option<Flight> {
+        if self.state.paused {
+            self.reasons.push(Why::IdlePaused);
+            return None;
+        }
         if self.state.flights.queue.len() >= self.configuration.flights as usize {
             self.reasons.push(Why::IdleAhead);
             return None;

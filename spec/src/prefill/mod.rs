@@ -79,8 +79,8 @@ impl<R: Rules> Role for Prefill<R> {
         new.leg.slot == waiting.leg.slot && new.leg > waiting.leg
     }
 
-    fn arrival(occupant: &LegTenant) -> &PrefillLeg {
-        &occupant.arrival
+    fn arrival(occupant: &LegTenant) -> Option<&PrefillLeg> {
+        Some(&occupant.arrival)
     }
 
     fn admissible(_: &GroupConfiguration, _: &PrefillLeg) -> Result<(), Reason> {

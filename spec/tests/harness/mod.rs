@@ -145,9 +145,12 @@ impl<R: Shown> Group<R> {
         match fact {
             Fact::Role(fact) => format!("{fact:?}"),
             Fact::Retired { forward, tokens } => format!("Retired {forward} {tokens:?}"),
-            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
-                format!("{fact:?}")
-            }
+            Fact::Submitted(_)
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::ShutdownWanted
+            | Fact::Broken
+            | Fact::Tick => format!("{fact:?}"),
         }
     }
 
@@ -155,6 +158,7 @@ impl<R: Shown> Group<R> {
         match effect {
             Effect::Enter(entry) => format!("enter {}", entry.ticket()),
             Effect::Local(Local::Role(effect)) => format!("{effect:?}"),
+            Effect::Local(Local::Decided(reasons)) => format!("because {reasons:?}"),
             Effect::Local(Local::Launch { forward, rows }) => {
                 format!("launch {forward} {}", rows.iter().map(row).collect::<Vec<_>>().join(", "))
             }
@@ -172,8 +176,9 @@ impl<R: Shown> Group<R> {
         let line = match ticket.site {
             Site::Vote => self.vote(&Outcome::new(payload.clone())),
             Site::Brief => match Brief::<R::Arrival>::decode(payload) {
-                Ok(Brief { verdicts, arrivals, aborts }) => {
-                    format!("brief: verdicts {verdicts:?} arrivals {arrivals:?} aborts {aborts:?}")
+                Ok(Brief { pause, verdicts, arrivals, aborts }) => {
+                    let pause = pause.map(|pause| format!("pause {pause} ")).unwrap_or_default();
+                    format!("brief: {pause}verdicts {verdicts:?} arrivals {arrivals:?} aborts {aborts:?}")
                 }
                 Err(fault) => format!("brief: {fault}"),
             },

@@ -76,6 +76,14 @@ const LATE: Concern = Concern {
         setting.late_facts = true;
     },
 };
+const PAUSE: Concern = Concern {
+    name: "pause",
+    told: "the group may be paused and told to go on, and any request aborted, at any time",
+    change: |setting| {
+        abort_and_break(setting, Breakage::Nothing);
+        setting.pause = true;
+    },
+};
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
     told: "any request may be aborted, and any rank may ask the group to leave, at any time",
@@ -92,12 +100,14 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 17] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 19] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 1, 3, &LATE, Tier::Quick),
     (2, 1, 3, &SHUTDOWN, Tier::Quick),
+    (2, 1, 3, &PAUSE, Tier::Quick),
+    (2, 2, 3, &PAUSE, Tier::Pr),
     (2, 2, 4, &PLAIN, Tier::Quick),
     (2, 2, 4, &ABORTS, Tier::Quick),
     (2, 2, 4, &HANDSHAKES, Tier::Quick),

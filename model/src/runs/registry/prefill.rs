@@ -53,6 +53,14 @@ const DEADLINES: Concern = Concern {
     told: "any rank's clock may pass the deadline of a list or a write at any time",
     change: |setting| setting.deadlines = true,
 };
+const PAUSE: Concern = Concern {
+    name: "pause",
+    told: "the group may be paused and told to go on, and legs may be given up, at any time",
+    change: |setting| {
+        setting.pause = true;
+        setting.revocations = true;
+    },
+};
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
     told: "any rank may ask the group to leave, and legs may be given up, at any time",
@@ -63,12 +71,13 @@ const SHUTDOWN: Concern = Concern {
 };
 
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 10] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 11] = [
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &DEADLINES, Tier::Quick),
     (2, 1, &SHUTDOWN, Tier::Quick),
+    (2, 1, &PAUSE, Tier::Quick),
     (2, 2, &PLAIN, Tier::Quick),
     (2, 2, &WRITES, Tier::Quick),
     (2, 2, &REVOCATIONS, Tier::Quick),

@@ -1,0 +1,68 @@
+//! Why a decision did what it did: for reports, and the unit of coverage. Nothing reads it to decide.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a decision did what it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Why {
+    /// A request was aborted.
+    Aborted,
+    /// A request took its pages and its transfer starts.
+    Admitted,
+    /// Admission waits: the oldest request that is ready for it lacks pages.
+    AdmissionLacksPages,
+    /// Admission waits: a running request lacks a page.
+    AdmissionYieldsToGrowth,
+    /// Admission waits: a retracted request has not resumed.
+    AdmissionYieldsToResume,
+    /// An attempt failed on some rank.
+    Failed,
+    /// An output ended with a stop token.
+    FinishedByStop,
+    /// An output ended with its last allowed token.
+    FinishedByLength,
+    /// The first token is accepted and the request may run.
+    FirstToken,
+    /// A running request took the page of its next launch.
+    Grew,
+    /// A request lacks a page that others have promised.
+    GrowthWaitsForPromised,
+    /// The only running request lacks a page: it waits, and is never retracted.
+    GrowthWaitsAlone,
+    /// A handshake is done on every rank.
+    HandshakeAgreed,
+    /// Nothing may run: enough forwards are in flight.
+    IdleAhead,
+    /// Nothing is ready to run.
+    IdleEmpty,
+    /// Nothing may run: the group is paused.
+    IdlePaused,
+    /// A prefill leg's KV is written on every rank.
+    LegWritten,
+    /// A retracted request may resume, but lacks pages.
+    ResumeLacksPages,
+    /// The group is paused, or goes on.
+    PauseChanged,
+    /// A request waits for a page and is left out of the plan.
+    PlanOmitsLacking,
+    /// A request waits for its fence and is left out of the plan.
+    PlanOmitsUnfenced,
+    /// A new request took a slot.
+    Recorded,
+    /// A slot and its pages are free again.
+    Released,
+    /// A retracted request took pages and its transfer starts anew.
+    Resumed,
+    /// A request was chosen to give its pages up.
+    Retracted,
+    /// A retracted request's pages are free, and its next handshake starts.
+    RetractionReleased,
+    /// A plan was launched.
+    Ran,
+    /// The group leaves.
+    Shutdown,
+    /// A token of a request that ended meanwhile was dropped.
+    SurplusDropped,
+    /// A token was accepted.
+    Token,
+}

@@ -1,0 +1,107 @@
+//! The front end's journal: what is next, what is late, what is submitted again.
+
+use lockstep_spec::decode::phase::Outcome;
+use lockstep_spec::ids::{Epoch, RequestId, TokenId};
+use lockstep_spec::journal::{Journal, JournalFault, Received};
+use lockstep_spec::poll::Reason;
+
+const NOW: Epoch = Epoch(0);
+
+fn journal() -> (Journal, RequestId) {
+    let mut journal = Journal::new(NOW);
+    let request = journal.accept(2, 3, false).id;
+    (journal, request)
+}
+
+fn token(
+    journal: &mut Journal,
+    epoch: Epoch,
+    request: RequestId,
+    index: u32,
+) -> Result<Received, JournalFault> {
+    journal.token(epoch, (request, index), TokenId(40 + index), None)
+}
+
+#[test]
+fn journal_takes_tokens_in_turn_alone() {
+    let (mut journal, request) = journal();
+    let out_of_turn = |index, expected| Err(JournalFault::OutOfTurn { request, index, expected });
+    assert_eq!(token(&mut journal, NOW, request, 1), out_of_turn(1, 0));
+    assert_eq!(token(&mut journal, NOW, request, 0), Ok(Received::Taken));
+    assert_eq!(token(&mut journal, NOW, request, 0), out_of_turn(0, 1));
+    assert_eq!(token(&mut journal, NOW, RequestId(9), 0), Err(JournalFault::Unknown(RequestId(9))));
+}
+
+#[test]
+fn journal_takes_no_token_past_the_limit() {
+    let (mut journal, request) = journal();
+    for index in 0..3 {
+        assert_eq!(token(&mut journal, NOW, request, index), Ok(Received::Taken));
+    }
+    let fault = JournalFault::OutOfTurn { request, index: 3, expected: 3 };
+    assert_eq!(token(&mut journal, NOW, request, 3), Err(fault));
+}
+
+#[test]
+fn journal_closes_a_request_with_its_last_token() {
+    let (mut journal, request) = journal();
+    let last = journal.token(NOW, (request, 0), TokenId(1), Some(Outcome::Stop));
+    assert_eq!(last, Ok(Received::Taken));
+    assert!(journal.open().is_empty());
+    journal.raise_epoch();
+    assert_eq!(journal.submissions().count(), 0, "a stream that ended is not begun again");
+}
+
+#[test]
+fn journal_ignores_what_an_old_epoch_says() {
+    let (mut journal, request) = journal();
+    token(&mut journal, NOW, request, 0).expect("in turn");
+    journal.raise_epoch();
+    assert_eq!(token(&mut journal, NOW, request, 1), Ok(Received::Late));
+    assert_eq!(journal.ended(NOW, request, Outcome::Aborted), Ok(Received::Late));
+    let early = JournalFault::Unborn { epoch: Epoch(2), current: Epoch(1) };
+    assert_eq!(token(&mut journal, Epoch(2), request, 1), Err(early));
+    assert_eq!(token(&mut journal, Epoch(1), request, 1), Ok(Received::Taken));
+}
+
+#[test]
+fn journal_submits_what_is_open_behind_the_tokens_sent() {
+    let (mut journal, first) = journal();
+    let (left, last) = (journal.accept(1, 2, true).id, journal.accept(1, 2, true).id);
+    token(&mut journal, NOW, first, 0).expect("in turn");
+    assert!(journal.abandon(left));
+    assert!(!journal.abandon(left), "the group is told once");
+    journal.raise_epoch();
+    let submitted: Vec<_> = journal.submissions().map(|request| (request.id, request.generated)).collect();
+    assert_eq!(submitted, [(first, 1), (last, 0)]);
+}
+
+#[test]
+fn journal_tries_a_failed_transfer_once_more() {
+    let (mut journal, request) = journal();
+    token(&mut journal, NOW, request, 0).expect("in turn");
+    let failed = Outcome::Failed(Reason::TransferFailed);
+    let again = journal.ended(NOW, request, failed).expect("it is open");
+    assert!(matches!(again, Received::Again(again) if again.id == request && again.generated == 1));
+    assert_eq!(journal.ended(NOW, request, failed), Ok(Received::Taken));
+    assert!(journal.open().is_empty());
+}
+
+#[test]
+fn journal_does_not_try_again_what_nobody_waits_for_or_cannot_work() {
+    let (mut journal, request) = journal();
+    assert_eq!(journal.ended(NOW, request, Outcome::Failed(Reason::NeverFits)), Ok(Received::Taken));
+    let gone = journal.accept(1, 1, false).id;
+    journal.abandon(gone);
+    assert_eq!(journal.ended(NOW, gone, Outcome::Failed(Reason::Corrupt)), Ok(Received::Taken));
+}
+
+#[test]
+fn journal_answers_a_leg_with_the_tokens_that_were_sent() {
+    let (mut journal, request) = journal();
+    token(&mut journal, NOW, request, 0).expect("in turn");
+    assert_eq!(journal.sent(request, 1), Ok(&[TokenId(40)][..]));
+    assert_eq!(journal.sent(request, 0), Ok(&[][..]));
+    let beyond = JournalFault::LegBeyondSent { request, generated: 2, sent: 1 };
+    assert_eq!(journal.sent(request, 2), Err(beyond));
+}
