@@ -21,6 +21,8 @@ pub struct GroupConfiguration {
     pub page_size: u32,
     /// Forwards that may be in flight: 1 in the normal loop, 2 under overlap (launch-ahead 1).
     pub flights: u32,
+    /// Most tokens of one prefill forward: a longer prompt is computed in chunks. Decode forwards have one token a request.
+    pub chunk_tokens: u32,
     /// Longest brief, in 64-bit words.
     pub brief_words: u32,
     /// Ticks after which a handshake or a transfer has failed.
@@ -91,6 +93,7 @@ impl GroupConfiguration {
             ("slots", self.slots),
             ("pages", self.pages),
             ("page_size", self.page_size),
+            ("chunk_tokens", self.chunk_tokens),
             ("deadline_ticks", self.deadline_ticks),
         ];
         if let Some((field, _)) = sizes.into_iter().find(|(_, value)| *value == 0) {

@@ -15,6 +15,8 @@ pub enum Why {
     AdmissionYieldsToGrowth,
     /// Admission waits: a retracted request has not resumed.
     AdmissionYieldsToResume,
+    /// A chunk of a prompt is computed, and more is to come.
+    ChunkComputed,
     /// An attempt failed on some rank.
     Failed,
     /// An output ended with a stop token.
@@ -43,6 +45,8 @@ pub enum Why {
     ResumeLacksPages,
     /// The group is paused, or goes on.
     PauseChanged,
+    /// The plan has as many tokens as it may have; others wait.
+    PlanFull,
     /// A request waits for a page and is left out of the plan.
     PlanOmitsLacking,
     /// A request waits for its fence and is left out of the plan.

@@ -49,6 +49,7 @@ impl Bench {
             page_size: 2,
             flights: 1,
             brief_words: 32,
+            chunk_tokens: 8,
             deadline_ticks: 4,
             stop_tokens: vec![EOS],
         });

@@ -25,6 +25,7 @@ fn configuration(flights: u32, pages: u32) -> GroupConfiguration {
         page_size: 2,
         flights,
         brief_words: 32,
+        chunk_tokens: 8,
         deadline_ticks: 3,
         stop_tokens: vec![TokenId(EOS)],
     }
@@ -283,6 +284,41 @@ fn assert_done(group: &Group<Prefill>, configuration: &GroupConfiguration) {
 }
 
 #[test]
+fn decode_paused_group_launches_nothing_until_told() {
+    let configuration = configuration(1, 4);
+    let mut group = Group::<Decode>::new(configuration.clone());
+    submit(&mut group, 0, 1, 2);
+    group.round();
+    group.fact(0, Fact::PauseWanted(true));
+    group.round();
+    bring_in(&mut group, leg(0, 1, 0), 3);
+    decode(&mut group, leg(0, 1, 0), LegFact::Fenced);
+    group.rounds(2);
+    group.tell();
+    group.fact(0, Fact::PauseWanted(false));
+    group.round();
+    group.retired(0, &[4]);
+    group.rounds(2);
+    insta::assert_snapshot!(group.tell());
+    assert_empty(&group, &configuration);
+}
+
+#[test]
+fn decode_resubmitted_request_goes_on_behind_its_tokens() {
+    let configuration = configuration(1, 4);
+    let mut group = Group::<Decode>::new(configuration.clone());
+    let request =
+        Request { id: RequestId(7), prompt_tokens: 2, max_tokens: 3, generated: 2, ignore_eos: false };
+    group.fact(0, Fact::Submitted(request));
+    group.round();
+    bring_in(&mut group, leg(0, 1, 0), 3);
+    decode(&mut group, leg(0, 1, 0), LegFact::Fenced);
+    group.rounds(2);
+    insta::assert_snapshot!(group.tell());
+    assert_empty(&group, &configuration);
+}
+
+#[test]
 fn prefill_listed_leg_runs_is_written_and_released() {
     let configuration = configuration(1, 4);
     let mut group = Group::<Prefill>::new(configuration.clone());
@@ -298,6 +334,41 @@ fn prefill_listed_leg_runs_is_written_and_released() {
     group.fact(0, Fact::Role((mine, WriteFact::Written)));
     group.round();
     group.fact(1, Fact::Role((mine, WriteFact::Written)));
+    group.round();
+    insta::assert_snapshot!(group.tell());
+    assert_done(&group, &configuration);
+}
+
+#[test]
+fn prefill_long_leg_runs_in_chunks() {
+    let configuration = GroupConfiguration { chunk_tokens: 2, ..configuration(2, 4) };
+    let mut group = Group::<Prefill>::new(configuration.clone());
+    let mine = leg(0, 1, 0);
+    submit_leg(&mut group, 0, mine, 5);
+    prefill(&mut group, mine, WriteFact::Listed);
+    group.rounds(3);
+    group.retired(0, &[4]);
+    group.rounds(2);
+    group.retired(1, &[5]);
+    group.retired(2, &[6]);
+    group.rounds(2);
+    prefill(&mut group, mine, WriteFact::Written);
+    group.rounds(2);
+    insta::assert_snapshot!(group.tell());
+    assert_done(&group, &configuration);
+}
+
+#[test]
+fn prefill_leg_is_revoked_between_two_chunks() {
+    let configuration = GroupConfiguration { chunk_tokens: 2, ..configuration(1, 4) };
+    let mut group = Group::<Prefill>::new(configuration.clone());
+    let mine = leg(0, 1, 0);
+    submit_leg(&mut group, 0, mine, 5);
+    prefill(&mut group, mine, WriteFact::Listed);
+    group.rounds(2);
+    group.fact(1, Fact::Role((mine, WriteFact::Revoked)));
+    group.rounds(2);
+    group.retired(0, &[4]);
     group.round();
     insta::assert_snapshot!(group.tell());
     assert_done(&group, &configuration);

@@ -34,6 +34,7 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         page_size: 2,
         flights,
         brief_words: 24,
+        chunk_tokens: 8,
         deadline_ticks: 3,
         stop_tokens: vec![TokenId(EOS)],
     })

@@ -141,6 +141,7 @@ fn configuration() -> GroupConfiguration {
         page_size: 2,
         flights: 2,
         brief_words: 32,
+        chunk_tokens: 8,
         deadline_ticks: 4,
         stop_tokens: Vec::new(),
     }

@@ -83,6 +83,7 @@ impl DecodeSetting {
             page_size: 1,
             flights: 1 + u32::from(overlap),
             brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
+            chunk_tokens: 8,
             deadline_ticks: 1,
             stop_tokens: vec![STOP],
         };

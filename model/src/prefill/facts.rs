@@ -109,8 +109,8 @@ pub(super) fn describe<R: Rules>(
 }
 
 fn tenant(tenant: &LegTenant) -> String {
-    let LegTenant { arrival, phase, pages } = tenant;
-    format!("{} {} {phase:?} {pages:?}", arrival.id, arrival.leg)
+    let LegTenant { arrival, phase, pages, launched } = tenant;
+    format!("{} {} {phase:?} {launched}/{} {pages:?}", arrival.id, arrival.leg, arrival.tokens)
 }
 
 fn listings<R: Rules>(machine: &PrefillMachine<R>) -> String {

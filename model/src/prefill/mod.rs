@@ -51,6 +51,8 @@ pub struct Surroundings<R> {
     pub writes: Vec<Vec<Write>>,
     /// By rank, oldest first.
     pub devices: Vec<Vec<Queued>>,
+    /// By rank: tokens of each leg that were queued on the device, by leg.
+    pub computed: Vec<Vec<(Leg, u32)>>,
     rules: PhantomData<R>,
 }
 
@@ -62,7 +64,16 @@ impl<R: Rules> Surroundings<R> {
         self.decode[leg.slot.index()].order(leg)
     }
 
-    /// A leg may run once every decode rank has said what is to be computed and where it goes.
+    /// Tokens of a leg that were queued on a rank's device.
+    fn computed(&self, rank: usize, leg: Leg) -> u32 {
+        self.computed[rank].iter().find(|(computed, _)| *computed == leg).map_or(0, |(_, tokens)| *tokens)
+    }
+
+    fn forget(&mut self, rank: usize, leg: Leg) {
+        self.computed[rank].retain(|(computed, _)| *computed != leg);
+    }
+
+    /// A leg may run once every decode rank has said what is to be computed and where it goes, and its chunks follow each other.
     fn launch(
         &mut self,
         machine: &PrefillMachine<R>,
@@ -75,15 +86,23 @@ impl<R: Rules> Surroundings<R> {
         for row in rows {
             let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
             let listed = leg.filter(|leg| self.decode[leg.slot.index()].listed(*leg));
-            legs.push(listed.ok_or(kv_before_run::PROPERTY.id)?);
+            let leg = listed.ok_or(kv_before_run::PROPERTY.id)?;
+            if self.computed(rank, leg) != row.position {
+                return Err(kv_before_run::PROPERTY.id);
+            }
+            self.forget(rank, leg);
+            self.computed[rank].push((leg, row.position + row.tokens));
+            self.computed[rank].sort_unstable();
+            legs.push(leg);
         }
         self.devices[rank].push(Queued { forward, legs });
         Ok(())
     }
 
-    /// A write reads what its forward has computed.
-    fn post(&mut self, rank: usize, leg: Leg, pages: &[PageId]) -> Result<(), &'static str> {
-        if self.devices[rank].iter().any(|queued| queued.legs.contains(&leg)) {
+    /// A write reads what its forwards have computed, all of it.
+    fn post(&mut self, rank: usize, tokens: u32, leg: Leg, pages: &[PageId]) -> Result<(), &'static str> {
+        let computing = self.devices[rank].iter().any(|queued| queued.legs.contains(&leg));
+        if computing || self.computed(rank, leg) != tokens {
             return Err(kv_before_run::PROPERTY.id);
         }
         self.writes[rank].push(Write { leg, pages: pages.to_vec() });
@@ -113,6 +132,7 @@ impl<R: Rules> Environment for Surroundings<R> {
             shutdown: false,
             writes: vec![Vec::new(); ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
+            computed: vec![Vec::new(); ranks as usize],
             rules: PhantomData,
         };
         ((0..ranks).filter_map(|rank| machine(rank).ok()).collect(), surroundings)
@@ -171,7 +191,9 @@ impl<R: Rules> Environment for Surroundings<R> {
         match local {
             Local::Launch { forward, rows } => self.launch(&ranks[rank], rank, *forward, rows),
             Local::Decided(_) => Ok(()),
-            Local::Role(Do::Write { leg, pages, .. }) => self.post(rank, *leg, pages),
+            Local::Role(Do::Write { leg, pages, .. }) => {
+                self.post(rank, tokens(&ranks[rank], *leg), *leg, pages)
+            }
             Local::Role(Do::Fail { leg, .. }) => {
                 if let Some(order) = self.order(*leg) {
                     order.ended = true;
@@ -180,6 +202,7 @@ impl<R: Rules> Environment for Surroundings<R> {
             }
             Local::Role(Do::Forget { leg }) => {
                 self.decode[leg.slot.index()].forget(*leg, setting.late_facts);
+                self.forget(rank, *leg);
                 Ok(())
             }
         }
@@ -232,6 +255,13 @@ impl<R: Rules> Environment for Surroundings<R> {
     }
 }
 
+/// Tokens of a leg in the table.
+fn tokens<R: Rules>(machine: &PrefillMachine<R>, leg: Leg) -> u32 {
+    let state = machine.state().value();
+    let tenants = state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+    tenants.filter(|tenant| tenant.arrival.leg == leg).map(|tenant| tenant.arrival.tokens).sum()
+}
+
 /// Whether the pages of a posted write are still held by its leg.
 fn holds(state: &State<LegTenant>, write: &Write) -> bool {
     let of_leg = |tenant: &LegTenant| tenant.arrival.leg == write.leg;
@@ -249,5 +279,6 @@ impl<R: Rules> Counters for Surroundings<R> {
             visit(Counter::Forward, &mut queued.forward.0);
             queued.legs.iter_mut().for_each(|leg| visit_peer(leg, visit));
         }
+        self.computed.iter_mut().flatten().for_each(|(leg, _)| visit_peer(leg, visit));
     }
 }

@@ -47,6 +47,7 @@ impl PrefillSetting {
             page_size: 1,
             flights: 1 + u32::from(overlap),
             brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
+            chunk_tokens: 2 * slots,
             deadline_ticks: 1,
             stop_tokens: Vec::new(),
         };
@@ -64,6 +65,11 @@ impl PrefillSetting {
             late_facts: false,
             interleaving: Interleaving::FixedOrder,
         }
+    }
+
+    /// Lets a forward have `tokens` tokens at most.
+    pub fn chunk_tokens(&mut self, tokens: u32) {
+        Arc::make_mut(&mut self.configuration).chunk_tokens = tokens;
     }
 
     /// Whether a leg may fail or be given up.

@@ -24,6 +24,12 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     if setting.write_failures && setting.configuration.ranks > 1 {
         witnesses.push(("a write failed", write_failed));
     }
+    if setting.lengths.iter().any(|length| *length > setting.configuration.chunk_tokens) {
+        witnesses.push(("a leg is between two chunks", between_chunks));
+        if setting.revocations {
+            witnesses.push(("a leg is revoked between two chunks", revoked_between_chunks));
+        }
+    }
     if setting.pause {
         witnesses.push(("paused with a leg that could run", paused));
     }
@@ -58,6 +64,19 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
 
 type Model<R> = WorldModel<Surroundings<R>>;
 type Group<R> = World<Surroundings<R>>;
+
+fn between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let partly =
+        |tenant: &LegTenant| tenant.phase == LegPhase::Running && tenant.launched < tenant.arrival.tokens;
+    !state(world).by_age(partly).is_empty()
+}
+
+fn revoked_between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let partly = |tenant: &LegTenant| {
+        matches!(tenant.phase, LegPhase::Draining(_)) && (1..tenant.arrival.tokens).contains(&tenant.launched)
+    };
+    !state(world).by_age(partly).is_empty()
+}
 
 fn paused<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     state(world).paused && !state(world).by_age(|tenant| tenant.phase == LegPhase::Waiting).is_empty()

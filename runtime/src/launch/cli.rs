@@ -61,6 +61,9 @@ pub struct GroupFlags {
     /// Positions of a KV page
     #[arg(long, default_value_t = 16, value_parser = value_parser!(u32).range(1..=4096))]
     pub page_size: u32,
+    /// Tokens of one prefill forward at most; longer prompts are computed in chunks
+    #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
+    pub chunk_tokens: u32,
     /// Launch no forward before the last one has retired
     #[arg(long)]
     pub no_overlap: bool,

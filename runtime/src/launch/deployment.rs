@@ -147,6 +147,7 @@ fn rank_arguments(
         slots: flags.slots,
         pages: flags.pages,
         page_size: flags.page_size,
+        chunk_tokens: flags.chunk_tokens,
         unchecked: flags.unchecked,
     }
 }

@@ -66,6 +66,9 @@ pub struct RankArguments {
     /// Positions of a KV page
     #[arg(long)]
     pub page_size: u32,
+    /// Tokens of one prefill forward at most
+    #[arg(long)]
+    pub chunk_tokens: u32,
     /// Whether the class need not be model-checked
     #[arg(long)]
     pub unchecked: bool,
@@ -83,7 +86,7 @@ impl RankArguments {
     }
 
     fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 12] = [
+        let flags: [(&str, OsString); 13] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),
             ("--size=", self.size.to_string().into()),
@@ -96,6 +99,7 @@ impl RankArguments {
             ("--slots=", self.slots.to_string().into()),
             ("--pages=", self.pages.to_string().into()),
             ("--page-size=", self.page_size.to_string().into()),
+            ("--chunk-tokens=", self.chunk_tokens.to_string().into()),
         ];
         let flags =
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
@@ -125,6 +129,7 @@ mod tests {
             slots: 5,
             pages: 6,
             page_size: 7,
+            chunk_tokens: 8,
             unchecked: true,
         };
         let line = [OsString::from("lockstep")].into_iter().chain(written.command_line());

@@ -127,12 +127,18 @@ impl Hands for PrefillHands {
         let batch_row = |row: Row| {
             let leg = machine.state().value().occupant(row.slot).map(|tenant| tenant.arrival.leg);
             let parts = leg.and_then(|leg| self.legs.get(&leg));
-            let tokens = parts.and_then(|parts| parts.tokens.clone()).ok_or(RankError::NoTokens(row.slot))?;
+            let tokens = parts.and_then(|parts| chunk(parts, &row)).ok_or(RankError::NoTokens(row.slot))?;
             let pages = row.pages.iter().map(|page| page.0).collect();
             Ok(BatchRow { slot: row.slot, position: row.position, tokens, pages })
         };
         rows.into_iter().map(batch_row).collect()
     }
+}
+
+/// The tokens of a row's positions.
+fn chunk(parts: &Parts, row: &Row) -> Option<Vec<u32>> {
+    let (start, count) = (usize::try_from(row.position).ok()?, usize::try_from(row.tokens).ok()?);
+    parts.tokens.as_ref()?.get(start..start.checked_add(count)?).map(<[u32]>::to_vec)
 }
 
 fn reason(outcome: LegOutcome) -> &'static str {

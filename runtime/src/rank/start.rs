@@ -141,6 +141,7 @@ impl<'a> Rank<'a> {
                 Mode::Normal => 1,
                 Mode::Overlap => 2,
             },
+            chunk_tokens: arguments.chunk_tokens,
             brief_words: GroupConfiguration::least_brief_words(arguments.slots).saturating_add(4096),
             deadline_ticks: DEADLINE_TICKS,
             stop_tokens,

@@ -69,8 +69,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
 
     fn record(&mut self) -> Result<(), Fault> {
         for arrival in &self.brief.arrivals {
-            let tenant = LegTenant { arrival: *arrival, phase: LegPhase::Waiting, pages: Vec::new() };
-            let index = self.state.occupy(tenant)?;
+            let index = self.state.occupy(LegTenant::new(*arrival))?;
             self.reasons.push(Why::Recorded);
             if fits(self.configuration, arrival).is_err() {
                 self.end(index, LegOutcome::Failed(Reason::NeverFits));
@@ -79,29 +78,41 @@ impl<'a, R: Rules> Deciding<'a, R> {
         self.state.flights.judge(&self.brief.verdicts)
     }
 
-    /// Legs whose forward every rank has retired are written to the decode side.
+    /// Legs whose last chunk every rank has retired are written to the decode side.
     fn retire(&mut self) -> Result<usize, Fault> {
         let retired = self.outcome.retired();
         for index in 0..retired {
             let (flight, _) = self.state.flights.retire()?;
             self.outcome.tokens_equal(index)?;
-            for (row, slot) in flight.rows.iter().map(|row| row.slot).enumerate() {
-                let Some(tenant) = self.tenant(slot) else { continue };
-                tenant.phase = LegPhase::Inflight;
-                let (leg, pages) = (tenant.arrival.leg, tenant.pages.clone());
-                self.actions.push(Action::Write { slot, leg, pages, forward: index, row });
-                self.reasons.push(Why::Token);
+            for (row, chunk) in flight.rows.iter().enumerate() {
+                self.computed(chunk, (index, row));
             }
         }
         Ok(retired)
     }
 
-    /// On its way out, the group gives up what is not in a forward. It comes before retirement: a leg whose writes this decision starts
-    /// must not be released on a vote that was sampled before them.
+    /// Takes in a chunk that a forward has computed; `source` is the forward and the row whose token follows it.
+    fn computed(&mut self, chunk: &Row, (forward, row): (usize, usize)) {
+        let slot = chunk.slot;
+        let Some(tenant) = self.tenant(slot) else { return };
+        if tenant.phase != LegPhase::Running {
+            return self.reasons.push(Why::SurplusDropped);
+        }
+        if chunk.position + chunk.tokens < tenant.arrival.tokens {
+            return self.reasons.push(Why::ChunkComputed);
+        }
+        tenant.phase = LegPhase::Inflight;
+        let (leg, pages) = (tenant.arrival.leg, tenant.pages.clone());
+        self.actions.push(Action::Write { slot, leg, pages, forward, row });
+        self.reasons.push(Why::Token);
+    }
+
+    /// On its way out, the group gives everything up. It comes before retirement: a leg whose writes this decision starts must not be
+    /// released on a vote that was sampled before them.
     fn close(&mut self) {
-        let given_up = |tenant: &LegTenant| matches!(tenant.phase, LegPhase::Waiting | LegPhase::Inflight);
+        let live = |tenant: &LegTenant| !matches!(tenant.phase, LegPhase::Draining(_));
         if self.state.closing {
-            for slot in self.state.by_age(given_up) {
+            for slot in self.state.by_age(live) {
                 self.end(slot, LegOutcome::Failed(Reason::Revoked));
             }
         }
@@ -121,22 +132,24 @@ impl<'a, R: Rules> Deciding<'a, R> {
     /// Applies the polls that were sampled for what is there now; returns the legs that are listed on every rank, oldest first.
     fn poll(&mut self) -> Vec<SlotIndex> {
         let mut eligible = Vec::new();
-        let polled = |tenant: &LegTenant| matches!(tenant.phase, LegPhase::Waiting | LegPhase::Inflight);
-        for slot in self.state.by_age(polled) {
-            if self.voted.get(slot.index()).copied().flatten() != sampled(&self.state, slot) {
+        for slot in self.state.by_age(|tenant| !matches!(tenant.phase, LegPhase::Draining(_))) {
+            let found = &self.state.slots[slot.index()];
+            let Some(phase) = found.occupant.as_ref().map(|tenant| tenant.phase) else { continue };
+            if self.voted.get(slot.index()).copied().flatten() != Some((found.generation.0, phase)) {
                 continue;
             }
-            let found = &self.state.slots[slot.index()];
             self.applied.push(Applied { slot, generation: found.generation, attempt: found.attempt });
             let poll = self.outcome.poll(slot);
-            let waiting = found.occupant.as_ref().is_some_and(|tenant| tenant.phase == LegPhase::Waiting);
-            match poll.failure() {
-                Some(reason) => self.end(slot, LegOutcome::Failed(reason)),
-                None if waiting && (poll >= KvPoll::WaitingForInput || !R::waits_for_lists()) => {
+            if let Some(reason) = poll.failure() {
+                self.end(slot, LegOutcome::Failed(reason));
+                continue;
+            }
+            match phase {
+                LegPhase::Waiting if poll >= KvPoll::WaitingForInput || !R::waits_for_lists() => {
                     eligible.push(slot);
                 }
-                None if !waiting && poll == KvPoll::Success => self.end(slot, LegOutcome::Written),
-                None => {}
+                LegPhase::Inflight if poll == KvPoll::Success => self.end(slot, LegOutcome::Written),
+                LegPhase::Waiting | LegPhase::Running | LegPhase::Inflight | LegPhase::Draining(_) => {}
             }
         }
         eligible
@@ -167,15 +180,24 @@ impl<'a, R: Rules> Deciding<'a, R> {
             return None;
         }
         let mut rows = Vec::new();
+        let mut budget = self.configuration.chunk_tokens;
+        let running = self.state.by_age(|tenant| tenant.phase == LegPhase::Running);
+        for slot in running {
+            rows.extend(self.next_chunk(slot, &mut budget));
+        }
         for slot in eligible {
-            let Some(row) = self.start(*slot) else {
+            if budget == 0 {
+                self.reasons.push(Why::PlanFull);
+                break;
+            }
+            if !self.start(*slot) {
                 self.reasons.push(Why::AdmissionLacksPages);
                 if R::first_misfit_stops() {
                     break;
                 }
                 continue;
-            };
-            rows.push(row);
+            }
+            rows.extend(self.next_chunk(*slot, &mut budget));
         }
         if rows.is_empty() {
             self.reasons.push(Why::IdleEmpty);
@@ -186,13 +208,25 @@ impl<'a, R: Rules> Deciding<'a, R> {
     }
 
     /// Takes all pages of a leg at once; chunk by chunk two legs could each hold half of what the other needs.
-    fn start(&mut self, slot: SlotIndex) -> Option<Row> {
-        let tokens = self.state.occupant(slot)?.arrival.tokens;
-        let pages = self.state.pool.take(self.configuration.pages_for(tokens))?;
-        let tenant = self.tenant(slot)?;
+    fn start(&mut self, slot: SlotIndex) -> bool {
+        let tokens = self.state.occupant(slot).map_or(0, |tenant| tenant.arrival.tokens);
+        let Some(pages) = self.state.pool.take(self.configuration.pages_for(tokens)) else { return false };
+        let Some(tenant) = self.tenant(slot) else { return false };
         tenant.pages = pages;
         tenant.phase = LegPhase::Running;
-        Some(Row { slot, position: 0, tokens, pages: tenant.pages.clone() })
+        true
+    }
+
+    /// The next chunk of a running leg: what is left of it, as far as the plan has room. It may follow its predecessor into the queue
+    /// of the device, which works in order.
+    fn next_chunk(&mut self, slot: SlotIndex, budget: &mut u32) -> Option<Row> {
+        let room = *budget;
+        let tenant = self.tenant(slot)?;
+        let position = tenant.launched;
+        let tokens = (tenant.arrival.tokens - position).min(room);
+        tenant.launched += tokens;
+        *budget -= tokens;
+        (tokens > 0).then(|| Row { slot, position, tokens, pages: tenant.pages.clone() })
     }
 }
 

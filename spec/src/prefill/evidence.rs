@@ -158,6 +158,7 @@ impl Evidence {
                 Writes::None | Writes::Outstanding if late => KvPoll::DeadlinePassed,
                 Writes::None | Writes::Outstanding => KvPoll::Transferring,
             },
+            LegPhase::Running if self.unwanted(leg) => KvPoll::Revoked,
             LegPhase::Running | LegPhase::Draining(_) => KvPoll::Success,
         }
     }

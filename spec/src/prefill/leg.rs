@@ -1,8 +1,8 @@
 //! A leg as the prefill group knows it: one attempt of the decode group to have a prompt's KV computed and written.
 //!
 //! ```text
-//! Waiting ─listed on every rank, pages─▶ Running ─forward retired─▶ Inflight ─written on every rank─▶ Draining ─▶ the slot is free
-//! Waiting, Inflight ─failed or revoked on some rank─▶ Draining
+//! Waiting ─listed on every rank, pages─▶ Running ─last chunk retired─▶ Inflight ─written on every rank─▶ Draining ─▶ the slot is free
+//! Waiting, Running, Inflight ─failed or revoked on some rank─▶ Draining
 //! ```
 
 use crate::agreed::Words;
@@ -73,11 +73,11 @@ pub enum LegOutcome {
 pub enum LegPhase {
     /// It waits for its page list on every rank, and for pages here.
     Waiting,
-    /// Its forward is in flight.
+    /// Its tokens are being computed, a chunk a forward.
     Running,
     /// Its KV is being written to the decode side.
     Inflight,
-    /// It ended; its pages wait until no write reads them.
+    /// It ended; its pages wait until no forward and no write touches them.
     Draining(LegOutcome),
 }
 
@@ -90,6 +90,16 @@ pub struct LegTenant {
     pub phase: LegPhase,
     /// Its pages, in the order of positions.
     pub pages: Vec<PageId>,
+    /// Tokens that have been in a plan.
+    pub launched: u32,
+}
+
+impl LegTenant {
+    /// A leg that has just taken a slot.
+    #[must_use]
+    pub fn new(arrival: PrefillLeg) -> Self {
+        Self { arrival, phase: LegPhase::Waiting, pages: Vec::new(), launched: 0 }
+    }
 }
 
 impl Occupant for LegTenant {

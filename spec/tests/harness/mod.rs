@@ -30,8 +30,8 @@ impl Shown for lockstep_spec::decode::Decode {
 }
 
 impl Shown for lockstep_spec::prefill::Prefill {
-    fn occupant(LegTenant { arrival, phase, pages }: &LegTenant) -> String {
-        format!("{} {} {phase:?} {pages:?}", arrival.id, arrival.leg)
+    fn occupant(LegTenant { arrival, phase, pages, launched }: &LegTenant) -> String {
+        format!("{} {} {phase:?} {launched} of {} {pages:?}", arrival.id, arrival.leg, arrival.tokens)
     }
 }
 

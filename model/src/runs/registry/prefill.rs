@@ -53,6 +53,14 @@ const DEADLINES: Concern = Concern {
     told: "any rank's clock may pass the deadline of a list or a write at any time",
     change: |setting| setting.deadlines = true,
 };
+const CHUNKS: Concern = Concern {
+    name: "chunks",
+    told: "one token a forward, so that long legs take two; legs may be given up on any rank at any time",
+    change: |setting| {
+        setting.chunk_tokens(1);
+        setting.revocations = true;
+    },
+};
 const PAUSE: Concern = Concern {
     name: "pause",
     told: "the group may be paused and told to go on, and legs may be given up, at any time",
@@ -71,13 +79,16 @@ const SHUTDOWN: Concern = Concern {
 };
 
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 11] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 14] = [
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &DEADLINES, Tier::Quick),
     (2, 1, &SHUTDOWN, Tier::Quick),
     (2, 1, &PAUSE, Tier::Quick),
+    (1, 2, &CHUNKS, Tier::Quick),
+    (2, 1, &CHUNKS, Tier::Quick),
+    (2, 2, &CHUNKS, Tier::Pr),
     (2, 2, &PLAIN, Tier::Quick),
     (2, 2, &WRITES, Tier::Quick),
     (2, 2, &REVOCATIONS, Tier::Quick),
