@@ -67,9 +67,12 @@ impl PrefillSetting {
         }
     }
 
-    /// Lets a forward have `tokens` tokens at most.
-    pub fn chunk_tokens(&mut self, tokens: u32) {
-        Arc::make_mut(&mut self.configuration).chunk_tokens = tokens;
+    /// Lets a forward have one token, so that a leg of two takes two forwards. There is a page for each token of one leg.
+    pub fn one_token_a_forward(&mut self) {
+        let configuration = Arc::make_mut(&mut self.configuration);
+        configuration.chunk_tokens = 1;
+        configuration.pages = configuration.pages.max(2);
+        self.lengths = vec![2];
     }
 
     /// Whether a leg may fail or be given up.

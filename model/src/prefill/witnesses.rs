@@ -50,7 +50,7 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     let fit = |tokens: Option<&u32>| {
         tokens.map(two_pages).is_some_and(|pages| pages <= configuration.pages as usize)
     };
-    if fit(setting.lengths.iter().min()) {
+    if fit(setting.lengths.iter().min()) && configuration.chunk_tokens > 1 {
         witnesses.push(("two legs in one plan", two_in_one_plan));
     }
     if fit(setting.lengths.iter().min()) && setting.configuration.flights > 1 {

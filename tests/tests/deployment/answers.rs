@@ -72,6 +72,18 @@ fn answers_under_page_pressure_are_the_same() {
     }
 }
 
+/// Three tokens a prefill forward: every prompt is computed in chunks, also the longer ones of a resume.
+#[test]
+fn answers_are_the_same_when_prompts_are_computed_in_chunks() {
+    for mode in ["", "--no-overlap"] {
+        let server =
+            Deployment::start(&format!("--chunk-tokens 3 --slots 4 --pages 8 --page-size 16 {mode}"));
+        check_all(&server);
+        server.wait_until_drained(8);
+        assert!(server.health().1["resumes"].as_u64().unwrap() > 0, "{}", server.ready);
+    }
+}
+
 #[test]
 fn answers_stream_while_they_are_made() {
     let server = Deployment::start("");

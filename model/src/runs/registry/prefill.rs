@@ -55,10 +55,11 @@ const DEADLINES: Concern = Concern {
 };
 const CHUNKS: Concern = Concern {
     name: "chunks",
-    told: "one token a forward, so that long legs take two; legs may be given up on any rank at any time",
+    told: "legs take two forwards; one decode slot's may be given up on any rank at any time",
     change: |setting| {
-        setting.chunk_tokens(1);
+        setting.one_token_a_forward();
         setting.revocations = true;
+        setting.fallible_slots = 1;
     },
 };
 const PAUSE: Concern = Concern {
