@@ -126,4 +126,24 @@ impl GroupConfiguration {
     pub fn fingerprint(&self) -> u64 {
         Digest::of(self)
     }
+
+    /// Hash of what every vote compares beside the epoch: the version of this protocol and the configuration. So the first vote of an
+    /// epoch already finds a rank that was started with others.
+    #[must_use]
+    pub fn terms(&self) -> u64 {
+        let Self {
+            epoch: _,
+            ranks,
+            slots,
+            pages,
+            page_size,
+            flights,
+            chunk_tokens,
+            brief_words,
+            deadline_ticks,
+            stop_tokens,
+        } = self;
+        let sizes = [ranks, slots, pages, page_size, flights, chunk_tokens, brief_words, deadline_ticks];
+        Digest::of(&(crate::FINGERPRINT, sizes, stop_tokens))
+    }
 }

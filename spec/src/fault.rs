@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Which of the group's identities was found unequal in a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Identity {
+    /// Ranks have different configurations, or different versions of this protocol.
+    Terms,
     /// Ranks live in different epochs.
     Epoch,
     /// Ranks are in different rounds.

@@ -4,8 +4,8 @@
 //! Encodings: AND is the value itself; OR its complement; equality the pair `[x, !x]`; what only the leader says, all-ones on the others.
 //!
 //! ```text
-//! 0 epoch  1 !epoch  2 round  3 !round  4 digest  5 !digest  6 no fault  7 no shutdown  8 brief words  9 retired
-//! 10..14 token digests of the flights in order: d, !d      then per slot: poll, first token, !first token, drained
+//! 0 terms  1 !terms  2 epoch  3 !epoch  4 round  5 !round  6 digest  7 !digest  8 no fault  9 no shutdown  10 brief words  11 retired
+//! 12..16 token digests of the flights in order: d, !d      then per slot: poll, first token, !first token, drained
 //! ```
 
 use crate::agreed::Words;
@@ -19,14 +19,15 @@ use alloc::vec;
 pub const NEUTRAL: u64 = u64::MAX;
 const RAISED: u64 = 0;
 
-const EPOCH: usize = 0;
-const ROUND: usize = 2;
-const DIGEST: usize = 4;
-const NO_FAULT: usize = 6;
-const NO_SHUTDOWN: usize = 7;
-const BRIEF_WORDS: usize = 8;
-const RETIRED: usize = 9;
-const TOKENS: usize = 10;
+const TERMS: usize = 0;
+const EPOCH: usize = 2;
+const ROUND: usize = 4;
+const DIGEST: usize = 6;
+const NO_FAULT: usize = 8;
+const NO_SHUTDOWN: usize = 9;
+const BRIEF_WORDS: usize = 10;
+const RETIRED: usize = 11;
+const TOKENS: usize = 12;
 const SLOTS: usize = TOKENS + 2 * MAX_FLIGHTS;
 
 const POLL: usize = 0;
@@ -65,6 +66,7 @@ impl Ballot {
     #[must_use]
     pub fn new(configuration: &GroupConfiguration, epoch: Epoch, round: Round, digest: u64) -> Self {
         let mut ballot = Self(vec![NEUTRAL; SLOTS + PER_SLOT * configuration.slots as usize]);
+        ballot.pair(TERMS, configuration.terms());
         ballot.pair(EPOCH, epoch.0);
         ballot.pair(ROUND, round.0);
         ballot.pair(DIGEST, digest);
@@ -145,7 +147,12 @@ impl Outcome {
     /// What ends the epoch at once, if anything: a raised fault flag, or an identity on which the ranks differ.
     #[must_use]
     pub fn fault(&self) -> Option<Fault> {
-        let identities = [(EPOCH, Identity::Epoch), (ROUND, Identity::Round), (DIGEST, Identity::State)];
+        let identities = [
+            (TERMS, Identity::Terms),
+            (EPOCH, Identity::Epoch),
+            (ROUND, Identity::Round),
+            (DIGEST, Identity::State),
+        ];
         if self.0[NO_FAULT] == RAISED {
             return Some(Fault::Raised);
         }

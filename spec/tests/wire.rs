@@ -272,6 +272,14 @@ proptest! {
 }
 
 #[test]
+fn vote_ranks_with_other_configurations_are_noticed() {
+    let other = GroupConfiguration { chunk_tokens: 1, ..configuration() };
+    let vote = |configuration| Ballot::new(configuration, Epoch(0), Round(0), 7).into_words();
+    let found = minimum(&[vote(&configuration()), vote(&other)]).fault();
+    assert_eq!(found, Some(Fault::Diverged(Identity::Terms)));
+}
+
+#[test]
 fn vote_without_a_leader_asks_for_a_brief_that_no_group_takes() {
     let nobody_leads = Ballot::new(&configuration(), Epoch(0), Round(0), 7).into_words();
     let words = minimum(&[nobody_leads]).brief_words();
