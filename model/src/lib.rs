@@ -8,12 +8,13 @@
 //! ```
 //!
 //! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two groups), [`agreed_level`],
-//! [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`]. [`toys`] are small protocols that the checker's
+//! [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`], [`ci`] (what a run leaves behind for other tools). [`toys`] are small protocols that the checker's
 //! own tests use.
 
 #![forbid(unsafe_code)]
 
 pub mod agreed_level;
+pub mod ci;
 pub mod conventional;
 pub mod decode;
 pub mod explore;
@@ -26,3 +27,6 @@ pub mod report;
 pub mod runs;
 pub mod toys;
 pub mod world;
+
+/// Hash of this package's sources: what a certificate of a run is about, beside the specification.
+pub const FINGERPRINT: &str = env!("LOCKSTEP_MODEL_FINGERPRINT");

@@ -1,26 +1,29 @@
 //! `lockstep-check`: performs runs and records what they find.
 //!
-//! Exit codes: 0 as expected; 2 usage; 11 stuck; 12 safety; 13 liveness; 14 assertion; 20 vacuous; 21 recorded counts
-//! or files are stale; 22 given up; 23 an expected violation was not found; 70 internal. The first failing run's counts.
+//! Exit codes are told by `--help`, from [`EXIT_CODES`].
+
 #![forbid(unsafe_code)]
 
+mod chance;
 mod commands;
+mod options;
+mod outputs;
 mod screen;
+mod watch;
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use lockstep_model::explore::Settings;
+use clap::{Parser, Subcommand};
 use lockstep_model::runs::{Exit, Places, Tier, registry};
 
-use commands::{Check, Trouble};
+use commands::{Check, Merge, Sim, Trouble};
+use options::{Effort, Forms, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
 #[derive(Parser)]
-#[command(name = "lockstep-check", version)]
+#[command(name = "lockstep-check", version, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -32,9 +35,59 @@ struct Cli {
     root: Option<PathBuf>,
 }
 
+const EXIT_CODES: &str = "\
+Exit codes (of the first run that is not as it must be):
+   0  everything is as expected
+   2  the command line is wrong
+  11  a rank is stuck
+  12  a safety property is violated
+  13  progress fails
+  14  the model panics
+  20  a run that holds proves nothing: a witness was not reached
+  21  recorded counts, files or certificates are stale
+  22  no verdict: a budget was spent, or a run is missing
+  23  a run that must fail does not
+  70  the checker itself is at fault, or a file cannot be read or written";
+
+const AFTER_CHECK: &str = "\
+Examples:
+  lockstep-check check                              every quick run
+  lockstep-check check RUN --trace                  one run, with its counterexample
+  lockstep-check check --tier nightly --shard 2/5 --certificates out --junit out/junit.xml
+  lockstep-check check --most-memory 4GiB --most-seconds 600
+
+With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file GITHUB_STEP_SUMMARY names.
+Exit codes: see `lockstep-check --help`.";
+
+const AFTER_MERGE: &str = "\
+Fails if a run of the tier has no certificate (22), if one comes from other sources, another manifest or another
+schema (21), if two of one run say different things or one contradicts itself (70), or as the first run that is not
+as it must be.
+
+Example:
+  lockstep-check merge out/ --tier nightly --junit junit.xml";
+
+const AFTER_ESTIMATE: &str = "\
+Looks at the beginning of a run, 5 seconds if no budget is given, and extends the growth of its levels. Exit code 22
+if growth does not slow down yet, so that nothing can be said. With --most-states and one thread the states that are
+seen, and so the estimate of states, are the same on any machine.
+
+Example:
+  lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";
+
+const AFTER_SIM: &str = "\
+Each seed walks so many steps, again from the start when a walk ends; the same seeds find the same on any machine with
+any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves. A violation
+exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all seeds are
+done exits 22; budgets are looked at between seeds.
+
+Example:
+  lockstep-check sim decode-2x2-4p-transfers-normal --seeds 1000 --steps 100000";
+
 #[derive(Subcommand)]
 enum Command {
     /// Perform runs, and compare them with what they must find and with what is recorded
+    #[command(after_help = AFTER_CHECK)]
     Check {
         /// Names of runs; all of the tier if there are none
         #[arg(value_name = "RUN")]
@@ -42,17 +95,52 @@ enum Command {
         /// Tier up to which runs are performed
         #[arg(long, value_enum, default_value = "quick", conflicts_with = "names")]
         tier: Tier,
-        /// Print one JSON object a run
+        #[command(flatten)]
+        part: Part,
+        /// Print one JSON object a run: its certificate (docs/certificate.schema.json), with the whole counterexample
+        /// if it is unexpected
         #[arg(long)]
         json: bool,
         /// Show counterexamples that are expected, too
         #[arg(long)]
         trace: bool,
         #[command(flatten)]
+        outputs: Outputs,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// Predict states, time and memory of a run from a look at its beginning
+    #[command(after_help = AFTER_ESTIMATE)]
+    Estimate {
+        /// Name of the run
+        #[arg(value_name = "RUN")]
+        name: String,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
         effort: Effort,
     },
     /// List the runs
     List,
+    /// Merge certificates of several machines into one report, and fail if a run is missing
+    #[command(after_help = AFTER_MERGE)]
+    Merge {
+        /// Certificates, and folders with certificates
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<PathBuf>,
+        /// Runs that must be there, instead of those of the tier
+        #[arg(long = "run", value_name = "RUN")]
+        names: Vec<String>,
+        /// Tier up to which every run must be there
+        #[arg(long, value_enum, default_value = "quick", conflicts_with = "names")]
+        tier: Tier,
+        /// Print the merged certificates, one JSON object a run
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        forms: Forms,
+    },
     /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
     Record {
         /// Compare only, and exit with 21 on a difference
@@ -64,26 +152,27 @@ enum Command {
         #[command(flatten)]
         effort: Effort,
     },
-}
-
-#[derive(Args)]
-struct Effort {
-    /// Threads; 0 means one for each core
-    #[arg(long, default_value_t = 0)]
-    threads: usize,
-    /// Give a run up, without a verdict, after so many states
-    #[arg(long, value_name = "N")]
-    most_states: Option<u64>,
-    /// Give a run up, without a verdict, after so many seconds
-    #[arg(long, value_name = "N")]
-    most_seconds: Option<u64>,
-}
-
-impl From<Effort> for Settings {
-    fn from(effort: Effort) -> Self {
-        let most_time = effort.most_seconds.map(Duration::from_secs);
-        Self { threads: effort.threads, most_states: effort.most_states, most_time }
-    }
+    /// Walk at random through a run's model, for what is too large to be exhausted
+    #[command(after_help = AFTER_SIM)]
+    Sim {
+        /// Name of the run
+        #[arg(value_name = "RUN")]
+        name: String,
+        /// First seed
+        #[arg(long, value_name = "S", default_value_t = 0)]
+        seed: u64,
+        /// Number of seeds
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+        seeds: u64,
+        /// Steps of each seed
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+        steps: u64,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        effort: Effort,
+    },
 }
 
 fn main() -> ExitCode {
@@ -106,15 +195,69 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
-        Command::Check { names, tier, json, trace, effort } => {
-            commands::check(&registry, &places, &Check { names, tier, json, trace, settings: effort.into() })
+        Command::Check { names, tier, part, json, trace, outputs, effort } => {
+            let check = Check { names, tier, part, json, trace, outputs, effort };
+            commands::check(&registry, &places, &check)
+        }
+        Command::Estimate { name, json, effort } => {
+            commands::estimate(&registry, &places, (name, json, effort))
         }
         Command::List => commands::list(&registry),
-        Command::Record { check: true, tier, effort } => {
-            commands::compare(&registry, &places, tier, &effort.into())
+        Command::Merge { paths, names, tier, json, forms } => {
+            commands::merge(&registry, &places, &Merge { paths, names, tier, json, forms })
         }
-        Command::Record { check: false, tier, effort } => {
-            commands::record(&registry, &places, tier, &effort.into())
+        Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort),
+        Command::Record { check: false, tier, effort } => commands::record(&registry, &places, tier, &effort),
+        Command::Sim { name, seed, seeds, steps, json, effort } => {
+            commands::sim(&registry, &Sim { name, seed, seeds, steps, json, effort })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// The commands of a file of the workspace, with what the shell or the workflow fills in replaced.
+    fn commands_of(path: &str) -> Vec<Vec<String>> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+        let text = fs::read_to_string(path).unwrap().replace(">-\n", "").replace("\"$TIER\"", "nightly");
+        let text = text.replace("${{ matrix.part }}", "1").replace("\n          ", " ");
+        let command = |line: &str| {
+            let (_, command) = line.split_once("lockstep-check ")?;
+            let said = command.split(['#', '\'', '`']).next()?.split_whitespace();
+            Some(std::iter::once("lockstep-check").chain(said).map(str::to_owned).collect())
+        };
+        let is_command = |line: &&str| line.contains("lockstep-check ") && !line.contains("cargo build");
+        text.lines().filter(is_command).filter_map(command).collect()
+    }
+
+    #[test]
+    fn options_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_written_in_files_are_understood() {
+        let workflow = commands_of(".github/workflows/model-checking.yml");
+        let told = commands_of("docs/ci.md");
+        assert!(workflow.len() >= 2 && told.len() >= 6, "{workflow:?} {told:?}");
+        for command in workflow.iter().chain(&told) {
+            let parsed = Cli::try_parse_from(command).map(drop);
+            assert!(parsed.is_ok(), "{}: {}", command.join(" "), parsed.unwrap_err());
+        }
+    }
+
+    #[test]
+    fn options_tell_every_exit_code() {
+        let told = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<u8>().ok());
+        let told: Vec<u8> = EXIT_CODES.lines().filter_map(told).collect();
+        let all: Vec<u8> = (0..=u8::MAX).filter(|code| Exit::of_code(*code).is_some()).collect();
+        assert_eq!(told, all);
     }
 }

@@ -1,7 +1,7 @@
 //! A world as a model: for Stateright's checkers and for our own explorer.
 
 use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
-use crate::world::{Action, Environment, FactOf, World};
+use crate::world::{Action, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
 use stateright::{Model, Property};
 
@@ -92,6 +92,17 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Retire(rank) => format!("rank {rank}'s forward retires"),
             Action::Turn(rank) => format!("rank {rank} turns"),
             Action::Complete => "the collective completes".to_string(),
+        }
+    }
+
+    fn between_rounds(&self, world: &World<E>) -> bool {
+        world.between_rounds()
+    }
+
+    fn reductions(&self) -> Vec<&'static str> {
+        match E::interleaving(&self.setting) {
+            Interleaving::Full => vec!["atomic-completion", "rebasing"],
+            Interleaving::FixedOrder => vec!["fixed-order", "atomic-completion", "rebasing"],
         }
     }
 

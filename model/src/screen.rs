@@ -1,11 +1,24 @@
 //! Output of performed runs, for people or as JSON.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use lockstep_model::report::{RunLine, draw, run_line, summary_line};
-use lockstep_model::runs::{Performed, Registry};
+use lockstep_model::ci::{Certificate, Findings};
+use lockstep_model::explore::Counts;
+use lockstep_model::report::{RunLine, Story, draw, run_line, summary_line};
+use lockstep_model::runs::{Failure, Manifest, Performed, Registry};
+use serde::Serialize;
 
 const DEFAULT_WIDTH: usize = 110;
+
+/// A line of JSON: the certificate, with the whole counterexample if it is asked for or unexpected.
+#[derive(Serialize)]
+struct JsonLine<'a> {
+    #[serde(flatten)]
+    certificate: &'a Certificate,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    story: Option<&'a Story>,
+}
 
 /// Where performed runs are shown.
 pub(crate) struct Screen<'a> {
@@ -24,26 +37,71 @@ impl<'a> Screen<'a> {
     }
 
     /// Shows a performed run as soon as it is done.
-    pub(crate) fn show(&self, performed: &Performed<'_>) -> io::Result<()> {
-        if self.json { self.show_json(performed) } else { self.show_line(performed) }
+    pub(crate) fn show(&self, performed: &Performed<'_>, manifest: Option<&Manifest>) -> io::Result<()> {
+        if !self.json {
+            return self.show_line(performed);
+        }
+        let recorded = manifest.and_then(|manifest| manifest.find(performed.run.name));
+        let certificate = Certificate::of(performed, self.registry, recorded);
+        let story = performed.story().filter(|_| self.trace || performed.failure.is_some());
+        print_json(&JsonLine { certificate: &certificate, story: story.map(|(_, story)| story) })
+    }
+
+    /// Shows a run that was performed elsewhere.
+    pub(crate) fn show_certificate(&self, certificate: &Certificate) -> io::Result<()> {
+        if self.json {
+            return print_json(certificate);
+        }
+        let size = certificate.size;
+        let line = RunLine {
+            name: &certificate.run,
+            name_width: self.name_width,
+            finding: certificate.finding(),
+            expected: certificate.ok,
+            counts: Counts { unique: size.states, transitions: size.transitions, depth: size.depth },
+            path: certificate.numbers().path,
+            elapsed: Duration::try_from_secs_f64(certificate.effort.seconds).unwrap_or_default(),
+        };
+        let mut out = anstream::stdout().lock();
+        writeln!(out, "{}", run_line(&line))?;
+        certificate.failure.iter().try_for_each(|text| writeln!(out, "  {} {text}", certificate.run))
+    }
+
+    /// Shows what is to be said of all certificates together.
+    pub(crate) fn sum_up_certificates(&self, findings: &Findings) -> io::Result<()> {
+        let certificates = &findings.certificates;
+        let failed = certificates.iter().filter(|certificate| !certificate.ok).count();
+        let most = certificates.iter().map(|certificate| certificate.size.states).max().unwrap_or(0);
+        self.print_summary(certificates.len(), failed, most)
+    }
+
+    /// Says what is wrong with the whole, where it does not disturb what was shown.
+    pub(crate) fn complain(&self, failures: &[Failure]) -> io::Result<()> {
+        let mut out = anstream::stderr().lock();
+        failures.iter().try_for_each(|failure| writeln!(out, "lockstep-check: {}", failure.text))
+    }
+
+    /// Draws a counterexample.
+    pub(crate) fn show_story(&self, property: &str, story: &Story) -> io::Result<()> {
+        let said = (property, self.registry.sentence(property));
+        writeln!(anstream::stdout(), "\n{}", draw(story, said, self.width))
     }
 
     /// Shows what is to be said of all runs together.
     pub(crate) fn sum_up(&self, performed: &[Performed<'_>]) -> io::Result<()> {
-        if self.json {
-            return Ok(());
-        }
         let failed = performed.iter().filter(|performed| performed.failure.is_some()).count();
         let most = performed
             .iter()
             .filter_map(|performed| performed.outcome.as_ref())
             .map(|outcome| outcome.counts.unique);
-        writeln!(anstream::stdout(), "{}", summary_line(performed.len(), failed, most.max().unwrap_or(0)))
+        self.print_summary(performed.len(), failed, most.max().unwrap_or(0))
     }
 
-    fn show_json(&self, performed: &Performed<'_>) -> io::Result<()> {
-        let line = serde_json::to_string(&performed.json(self.trace))?;
-        writeln!(io::stdout(), "{line}")
+    fn print_summary(&self, runs: usize, failed: usize, most: u64) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        writeln!(anstream::stdout(), "{}", summary_line(runs, failed, most))
     }
 
     fn show_line(&self, performed: &Performed<'_>) -> io::Result<()> {
@@ -62,12 +120,14 @@ impl<'a> Screen<'a> {
         if let Some(failure) = &performed.failure {
             writeln!(out, "  {} {}", performed.run.name, failure.text)?;
         }
+        drop(out);
         let shown = performed.story().filter(|_| self.trace || performed.failure.is_some());
-        if let Some((property, story)) = shown {
-            writeln!(out, "\n{}", draw(story, (property, self.registry.sentence(property)), self.width))?;
-        }
-        Ok(())
+        shown.map_or(Ok(()), |(property, story)| self.show_story(property, story))
     }
+}
+
+fn print_json(line: &impl Serialize) -> io::Result<()> {
+    writeln!(io::stdout(), "{}", serde_json::to_string(line)?)
 }
 
 /// Columns of the terminal; `COLUMNS` wins, and without either there is a default.

@@ -201,9 +201,7 @@ impl<E: Environment> World<E> {
 
     /// When every rank is between rounds, what is agreed is compared, and the counters are rebased.
     fn close_round(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
-        if !self.group.control.is_empty()
-            || !self.group.ranks.iter().all(|rank| E::outside(rank) || E::left(rank))
-        {
+        if !self.between_rounds() {
             return Ok(());
         }
         let digests: Vec<(u64, u64)> =
@@ -214,6 +212,13 @@ impl<E: Environment> World<E> {
         self.environment.check(setting, &self.group.ranks)?;
         self.rebase();
         Ok(())
+    }
+
+    /// Whether every rank is between rounds or has left, and none has entered a control collective.
+    #[must_use]
+    pub fn between_rounds(&self) -> bool {
+        let outside = |rank: &E::Program| E::outside(rank) || E::left(rank);
+        self.group.control.is_empty() && self.group.ranks.iter().all(outside)
     }
 
     fn rebase(&mut self) {

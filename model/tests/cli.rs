@@ -2,24 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
+mod common;
 
-fn lockstep_check(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_lockstep-check"));
-    command.args(arguments).arg("--manifest").arg(folder.join("runs.toml")).arg("--root").arg(folder);
-    command.env_remove("CLICOLOR_FORCE").output().unwrap()
-}
-
-fn text_of(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
-}
-
-#[track_caller]
-fn assert_exit(output: &Output, code: i32) {
-    assert_eq!(output.status.code(), Some(code), "{}", text_of(output));
-}
+use common::{assert_exit, lockstep_check, put_manifest, text_of};
 
 #[test]
 fn cli_refuses_what_it_does_not_know() {
@@ -37,12 +22,6 @@ fn cli_lists_runs() {
     let listed = lockstep_check(folder.path(), &["list"]);
     assert_exit(&listed, 0);
     assert!(!listed.stdout.is_empty());
-}
-
-/// Puts the committed manifest into `folder`, changed by `change`.
-fn put_manifest(folder: &Path, change: fn(String) -> String) {
-    let committed = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("runs.toml")).unwrap();
-    fs::write(folder.join("runs.toml"), change(committed)).unwrap();
 }
 
 const RUN: &str = "conventional-local-run-or-idle-normal";
@@ -64,6 +43,104 @@ fn cli_notices_what_moved() {
 fn cli_gives_up_without_a_pass() {
     let folder = tempfile::tempdir().unwrap();
     put_manifest(folder.path(), |text| text);
-    let budget = ["check", "conventional-base-normal", "--most-states", "10"];
-    assert_exit(&lockstep_check(folder.path(), &budget), 22);
+    for (budget, most) in [("--most-states", "10"), ("--most-seconds", "0"), ("--most-memory", "1M")] {
+        let given_up = lockstep_check(folder.path(), &["check", "conventional-base-normal", budget, most]);
+        assert_exit(&given_up, 22);
+        let text = text_of(&given_up);
+        let name = budget.trim_start_matches("--most-").replace("seconds", "time");
+        assert!(text.contains(&format!("not expanded: the budget of {name} is spent")), "{text}");
+        assert!(text.contains("no verdict") && !text.contains("as expected;"), "{text}");
+    }
+}
+
+#[test]
+fn cli_refuses_budgets_it_cannot_read() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_exit(&lockstep_check(folder.path(), &["check", "--most-memory", "much"]), 2);
+    assert_exit(&lockstep_check(folder.path(), &["check", "--most-seconds", "soon"]), 2);
+}
+
+#[test]
+fn cli_stays_silent_beside_json() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    let output = lockstep_check(folder.path(), &["check", "--json", RUN]);
+    assert_exit(&output, 0);
+    assert!(output.stderr.is_empty(), "{}", text_of(&output));
+    let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&line["ok"], &line["found"]["verdict"]), (&true.into(), &"fault".into()));
+    assert_eq!(line.get("story"), None);
+    let traced = lockstep_check(folder.path(), &["check", "--json", "--trace", RUN]);
+    let traced: serde_json::Value = serde_json::from_slice(&traced.stdout).unwrap();
+    assert_eq!(
+        traced["story"]["scenes"].as_array().map(Vec::len),
+        traced["counterexample"]["steps"].as_array().map(Vec::len)
+    );
+}
+
+#[test]
+fn cli_estimates_known_runs_within_its_own_range() {
+    let folder = tempfile::tempdir().unwrap();
+    let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("runs.toml");
+    let recorded = lockstep_model::runs::Manifest::read(&committed).unwrap();
+    for run in ["decode-2x2-3p-aborts-handshakes-normal", "decode-3x1-3p-aborts-transfers-normal"] {
+        let states = recorded.find(run).unwrap().unique;
+        let look = (states * 3 / 10).to_string();
+        let estimated = lockstep_check(folder.path(), &["estimate", run, "--json", "--most-states", &look]);
+        assert_exit(&estimated, 0);
+        let line: serde_json::Value = serde_json::from_slice(&estimated.stdout).unwrap();
+        let (least, most) = (line["least_states"].as_u64().unwrap(), line["most_states"].as_u64().unwrap());
+        let likely = line["states"].as_u64().unwrap();
+        assert!(least <= states && states <= most, "{run} has {states} states: {line}");
+        assert!(likely * 2 >= states && likely <= states * 2, "{run} has {states} states: {line}");
+        assert_eq!(line["exact"], false);
+    }
+}
+
+#[test]
+fn cli_estimate_is_exact_or_none_where_it_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let exact = lockstep_check(folder.path(), &["estimate", "prefill-2x1-deadlines-normal"]);
+    assert_exit(&exact, 0);
+    assert!(text_of(&exact).contains("444 exactly"), "{}", text_of(&exact));
+    let none =
+        lockstep_check(folder.path(), &["estimate", "conventional-base-normal", "--most-states", "100"]);
+    assert_exit(&none, 22);
+    assert!(text_of(&none).contains("no estimate"), "{}", text_of(&none));
+}
+
+const WALKED: &str = "conventional-local-admission-normal";
+
+#[test]
+fn cli_sim_finds_the_same_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let walks = ["1", "3"].map(|threads| {
+        let arguments = ["sim", WALKED, "--seeds", "20", "--steps", "2000", "--json", "--threads", threads];
+        let output = lockstep_check(folder.path(), &arguments);
+        (output.status.code(), output.stdout)
+    });
+    assert_eq!(walks[0], walks[1]);
+    let line: serde_json::Value = serde_json::from_slice(&walks[0].1).unwrap();
+    assert_eq!((walks[0].0, &line["found"]["property"]), (Some(0), &"agreed-equal".into()), "{line}");
+    assert!(line["story"]["scenes"].as_array().is_some_and(|scenes| scenes.len() > 2));
+}
+
+#[test]
+fn cli_sim_never_says_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let walk = |arguments: &[&str]| {
+        lockstep_check(folder.path(), &[&["sim", "--seeds", "5", "--steps", "300"], arguments].concat())
+    };
+    let quiet = walk(&["conventional-base-normal"]);
+    assert_exit(&quiet, 0);
+    let text = text_of(&quiet);
+    assert!(text.contains("no violation in 1,500 steps of 5 seeds") && !text.contains("holds"), "{text}");
+    assert_exit(&walk(&["agreed-mutant-never-releases"]), 23);
+    let late = walk(&["conventional-base-normal", "--most-seconds", "0"]);
+    assert_exit(&late, 22);
+    assert!(
+        text_of(&late).contains("of 5 seeds: ") || text_of(&late).contains("the budget of time is spent")
+    );
+    assert_exit(&walk(&["no-such-run"]), 2);
+    assert_exit(&walk(&["conventional-base-normal", "--seeds", "0"]), 2);
 }

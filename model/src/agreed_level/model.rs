@@ -74,6 +74,14 @@ impl<R: Rules> Explorable for AgreedModel<R> {
         false
     }
 
+    fn between_rounds(&self, _: &AgreedLevel) -> bool {
+        true
+    }
+
+    fn reductions(&self) -> Vec<&'static str> {
+        vec!["agreed-level", "rebasing"]
+    }
+
     fn lanes(&self, state: &AgreedLevel) -> Vec<Lane> {
         let mut lane = Lane::new("agreed by all ranks");
         for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {

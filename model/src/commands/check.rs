@@ -1,10 +1,13 @@
-//! `check`: performs runs and judges them.
+//! `check`: performs runs, judges them, and leaves behind what other tools read.
 
-use lockstep_model::explore::Settings;
-use lockstep_model::runs::{Exit, Manifest, Places, Registry, Tier};
+use lockstep_model::ci::{Certificate, Findings};
+use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier};
 
-use super::{Trouble, first_failure, perform};
+use super::{Session, Trouble, perform};
+use crate::options::{Effort, Outputs, Part};
+use crate::outputs::conclude;
 use crate::screen::Screen;
+use crate::watch::Display;
 
 /// What to check and how.
 pub(crate) struct Check {
@@ -12,26 +15,58 @@ pub(crate) struct Check {
     pub(crate) names: Vec<String>,
     /// The tier.
     pub(crate) tier: Tier,
+    /// Which part of the runs to make.
+    pub(crate) part: Part,
     /// Whether to print JSON.
     pub(crate) json: bool,
     /// Whether to show expected counterexamples.
     pub(crate) trace: bool,
-    /// How to explore.
-    pub(crate) settings: Settings,
+    /// What to leave behind.
+    pub(crate) outputs: Outputs,
+    /// How much it may cost.
+    pub(crate) effort: Effort,
 }
 
 /// Performs runs and judges them.
 pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Result<Exit, Trouble> {
-    let named = registry.named(&check.names).map_err(Trouble::Failure)?;
-    let runs = if named.is_empty() { registry.of_tier(check.tier).collect() } else { named };
+    let listed = listed(registry, &check.names, check.tier)?;
     let manifest = Manifest::read(&places.manifest)?;
-    let mut screen = Screen::new(registry, check.json, check.trace);
-    let performed = perform(&runs, &check.settings, Some(&manifest), &mut screen)?;
-    if let Some(failure) = first_failure(&performed) {
-        return Ok(failure.exit);
-    }
+    let runs = dealt(listed, check.part, &manifest)?;
+    let session = Session {
+        settings: check.effort.into(),
+        memory: check.effort.memory_limit()?,
+        recorded: Some(&manifest),
+        judged: true,
+        display: if check.json { Display::Nothing } else { Display::of_stderr() },
+        screen: Screen::new(registry, check.json, check.trace),
+    };
+    let mut findings = Findings::default();
+    perform(&runs, &session, &mut |performed| {
+        let certificate = Certificate::of(performed, registry, manifest.find(performed.run.name));
+        check.outputs.leave(&certificate, performed.story(), registry)?;
+        findings.certificates.push(certificate);
+        Ok(())
+    })?;
     if check.names.is_empty() {
-        registry.validate(&manifest).map_err(Trouble::Failure)?;
+        findings.failures.extend(registry.validate(&manifest).err());
     }
-    Ok(Exit::Ok)
+    conclude(&findings, &check.outputs.forms, registry)?;
+    session.screen.complain(&findings.failures)?;
+    Ok(findings.exit())
+}
+
+/// The runs called `names`; all of the tier if there are none.
+pub(super) fn listed<'a>(
+    registry: &'a Registry,
+    names: &[String],
+    tier: Tier,
+) -> Result<Vec<&'a Run>, Trouble> {
+    let named = registry.named(names).map_err(Trouble::Failure)?;
+    Ok(if named.is_empty() { registry.of_tier(tier).collect() } else { named })
+}
+
+fn dealt<'a>(runs: Vec<&'a Run>, part: Part, manifest: &Manifest) -> Result<Vec<&'a Run>, Trouble> {
+    let Some(asked) = part.shard else { return Ok(runs) };
+    let shard = asked.resolve(&|variable| std::env::var(variable).ok())?;
+    Ok(shard.deal(&runs, manifest))
 }

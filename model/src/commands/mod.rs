@@ -1,20 +1,29 @@
 //! What the subcommands do, one file a subcommand.
 
 mod check;
+mod estimate;
 mod list;
+mod merge;
 mod record;
+mod sim;
 
 pub(crate) use check::{Check, check};
+pub(crate) use estimate::estimate;
 pub(crate) use list::list;
+pub(crate) use merge::{Merge, merge};
 pub(crate) use record::{compare, record};
+pub(crate) use sim::{Sim, sim};
 
 use std::io;
+use std::path::PathBuf;
 
+use lockstep_model::ci::ShardError;
 use lockstep_model::explore::Settings;
 use lockstep_model::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
 use thiserror::Error;
 
 use crate::screen::Screen;
+use crate::watch::{Display, MemoryLimit, Watch};
 
 /// What keeps a command from being performed.
 #[derive(Debug, Error)]
@@ -25,12 +34,39 @@ pub(crate) enum Trouble {
     /// The manifest cannot be used.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    /// A file is no certificate.
+    #[error("{path} is no certificate of a run; remove it, or perform the run again: {source}")]
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
     /// The terminal or file behind the output is gone.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
     /// A recorded file cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// The part of the runs that this machine makes cannot be told.
+    #[error(transparent)]
+    Shard(#[from] ShardError),
+    /// A certificate cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
+    /// What runs leave behind cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Unwritable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What is wrong.
+        source: io::Error,
+    },
 }
 
 impl Trouble {
@@ -38,24 +74,53 @@ impl Trouble {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::Failure(failure) => failure.exit,
-            Self::Manifest(_) | Self::Output(_) | Self::Record(_) => Exit::Internal,
+            Self::Shard(_) => Exit::Usage,
+            Self::Manifest(_)
+            | Self::NoCertificate { .. }
+            | Self::Output(_)
+            | Self::Record(_)
+            | Self::Unreadable { .. }
+            | Self::Unwritable { .. } => Exit::Internal,
         }
     }
 }
 
+/// How runs are performed and shown.
+struct Session<'a> {
+    settings: Settings<'static>,
+    memory: Option<MemoryLimit>,
+    /// What is recorded of the runs; they are compared with it if they are `judged` by it.
+    recorded: Option<&'a Manifest>,
+    judged: bool,
+    display: Display,
+    screen: Screen<'a>,
+}
+
+impl Session<'_> {
+    fn perform<'a>(&self, run: &'a Run) -> Performed<'a> {
+        let known = self.recorded.and_then(|manifest| manifest.find(run.name)).map(|record| record.unique);
+        let watch = Watch::new(run.name, known, self.memory.clone(), self.display);
+        let settings = Settings { observer: Some(&watch), ..self.settings };
+        let performed = Performed::new(run, &settings, self.recorded.filter(|_| self.judged));
+        watch.clear();
+        performed
+    }
+}
+
+/// Performs runs, shows each as soon as it is done, and hands it to `each`.
 fn perform<'a>(
     runs: &[&'a Run],
-    settings: &Settings,
-    manifest: Option<&Manifest>,
-    screen: &mut Screen<'_>,
+    session: &Session<'_>,
+    each: &mut dyn FnMut(&Performed<'a>) -> Result<(), Trouble>,
 ) -> Result<Vec<Performed<'a>>, Trouble> {
     let mut all = Vec::new();
     for run in runs {
-        let performed = Performed::new(run, settings, manifest);
-        screen.show(&performed)?;
+        let performed = session.perform(run);
+        session.screen.show(&performed, session.recorded)?;
+        each(&performed)?;
         all.push(performed);
     }
-    screen.sum_up(&all)?;
+    session.screen.sum_up(&all)?;
     Ok(all)
 }
 

@@ -3,20 +3,21 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use lockstep_model::explore::Settings;
 use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
 
-use super::{Trouble, first_failure, perform};
+use super::{Session, Trouble, first_failure, perform};
+use crate::options::Effort;
 use crate::screen::Screen;
+use crate::watch::Display;
 
 /// Performs the runs to be recorded and writes what they find.
 pub(crate) fn record(
     registry: &Registry,
     places: &Places,
     tier: Tier,
-    settings: &Settings,
+    effort: &Effort,
 ) -> Result<Exit, Trouble> {
-    match texts(registry, places, tier, settings)? {
+    match texts(registry, places, tier, effort)? {
         Ok(texts) => {
             for path in write(&texts)? {
                 writeln!(anstream::stdout(), "wrote {}", path.display())?;
@@ -32,9 +33,9 @@ pub(crate) fn compare(
     registry: &Registry,
     places: &Places,
     tier: Tier,
-    settings: &Settings,
+    effort: &Effort,
 ) -> Result<Exit, Trouble> {
-    match texts(registry, places, tier, settings)? {
+    match texts(registry, places, tier, effort)? {
         Ok(texts) => {
             let stale = stale(&texts);
             for path in &stale {
@@ -55,12 +56,19 @@ fn texts(
     registry: &Registry,
     places: &Places,
     tier: Tier,
-    settings: &Settings,
+    effort: &Effort,
 ) -> Result<Result<Vec<(PathBuf, String)>, Exit>, Trouble> {
     let runs: Vec<&Run> = registry.of_tier(tier).collect();
     let old = if places.manifest.exists() { Manifest::read(&places.manifest)? } else { Manifest::default() };
-    let mut screen = Screen::new(registry, false, false);
-    let performed = perform(&runs, settings, None, &mut screen)?;
+    let session = Session {
+        settings: (*effort).into(),
+        memory: effort.memory_limit()?,
+        recorded: Some(&old),
+        judged: false,
+        display: Display::of_stderr(),
+        screen: Screen::new(registry, false, false),
+    };
+    let performed = perform(&runs, &session, &mut |_| Ok(()))?;
     if let Some(failure) = first_failure(&performed) {
         return Ok(Err(failure.exit));
     }

@@ -60,6 +60,8 @@ pub(crate) struct Harvest {
     pub(crate) transitions: u64,
     /// Number of successors outside the boundary.
     pub(crate) cut: u64,
+    /// Number of expanded states that are between rounds.
+    pub(crate) between_rounds: u64,
     /// Bit k: `sometimes` property k was witnessed.
     pub(crate) witnessed: u64,
     /// Bit k: an action of kind k was taken.
@@ -126,6 +128,7 @@ fn expand_state<M: Explorable>(
     if let Some(property) = judge(view, state, harvest) {
         return Some(End::Violated { at: id, property });
     }
+    harvest.between_rounds += u64::from(view.model.between_rounds(state));
     let before = (harvest.transitions, harvest.cut);
     for (index, action) in (0u32..).zip(actions(view.model, state)) {
         harvest.attempt = Some(index);
@@ -177,7 +180,8 @@ fn take<M: Explorable>(
     harvest.edges.steps.extend(marks.map(|marks| (claim, marks)));
 }
 
-fn message_of(panic: &(dyn Any + Send)) -> String {
+/// The text of a panic.
+pub(crate) fn message_of(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "a panic without a message".to_owned())

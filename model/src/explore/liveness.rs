@@ -42,7 +42,7 @@ pub enum Stall {
 ///
 /// # Errors
 /// Any [`ExploreError`] but `Nondeterministic`, before a single state is expanded.
-pub fn explore_live<M: Live>(model: &M, settings: &Settings) -> Result<Exploration, ExploreError> {
+pub fn explore_live<M: Live>(model: &M, settings: &Settings<'_>) -> Result<Exploration, ExploreError> {
     limit("obligations", model.obligations().len(), MOST_OBLIGATIONS)?;
     limit("fairness constraints", model.fairness().len(), MOST_FAIRNESS)?;
     let marking = Marking {

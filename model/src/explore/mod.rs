@@ -7,8 +7,8 @@
 //!                                                          graph ─▶ liveness: trapped states, fair cycles
 //! ```
 //!
-//! Reading order: `model` (what a model offers), `search`, `expand`, `seen` and `fingerprint`, `trail`; then
-//! `graph`, `components`, `cycles`, `liveness`; `agreement` is the second opinion.
+//! Reading order: `model` (what a model offers), `search`, `observe` (who looks on), `expand`, `seen` and `fingerprint`, `trail`; then
+//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the second opinion.
 //!
 //! What is promised: no cap unless asked for, and then no verdict when it is reached; the same counts and the same
 //! counterexample with any number of threads; the counterexample is a shortest one, and among those the first by
@@ -20,12 +20,15 @@ mod cycles;
 mod error;
 mod expand;
 mod fingerprint;
+mod forecast;
 mod graph;
 mod liveness;
 mod model;
+mod observe;
 mod search;
 mod seen;
 mod trail;
+mod wander;
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +36,10 @@ mod tests;
 pub use agreement::{Disagreement, agree_with_stateright};
 pub use error::ExploreError;
 pub use fingerprint::collision_bound;
+pub use forecast::{Forecast, forecast};
 pub use liveness::{Stall, explore_live, idle_marks, stall, turning_point};
 pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+pub use observe::{Observer, Pulse};
 pub use search::{Counts, End, Exploration, Settings, Unknown, explore};
 pub use trail::{Trail, Walk};
+pub use wander::{Wandered, wander};

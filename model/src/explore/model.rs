@@ -56,6 +56,16 @@ pub trait Explorable:
         "no-stuck"
     }
 
+    /// Whether every rank is between rounds in `state`. Reductions must leave these states as they are, so their number is told apart.
+    fn between_rounds(&self, _state: &Self::State) -> bool {
+        false
+    }
+
+    /// Names of the reductions that the model makes: interleavings or differences of state that it leaves out.
+    fn reductions(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
     /// Names of the kinds of action, at most 128; each must fire in a run that is to hold, or the run is vacuous.
     fn kinds(&self) -> Vec<&'static str> {
         Vec::new()

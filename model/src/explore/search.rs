@@ -4,6 +4,7 @@
 //! shortest path, and the same one with any number of threads.
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use super::expand::{Harvest, Marking, View, expand};
 use super::fingerprint::fingerprint;
 use super::graph::Graph;
 use super::model::Explorable;
+use super::observe::{Observer, Pulse};
 use super::seen::{Origin, Seen};
 use super::trail::{ROOT, Trail, Trails};
 
@@ -23,16 +25,20 @@ use super::trail::{ROOT, Trail, Trails};
 const BLOCK: usize = 1 << 14;
 const MOST_PROPERTIES: usize = 64;
 const MOST_KINDS: usize = 128;
+/// What judging progress takes for each step, beyond the recorded graph: the edges backward, and some words a state.
+const EDGE_BYTES: u64 = 12;
 
 /// How to explore. The default has no budget and uses every core.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
+pub struct Settings<'a> {
     /// Number of threads; 0 means one for each core.
     pub threads: usize,
     /// Unique states after which to give up without a verdict.
     pub most_states: Option<u64>,
     /// Time after which to give up without a verdict.
     pub most_time: Option<Duration>,
+    /// What looks on, and may end the search without a verdict.
+    pub observer: Option<&'a dyn Observer>,
 }
 
 /// Size of what was explored.
@@ -47,7 +53,7 @@ pub struct Counts {
 }
 
 /// Why there is no verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reason", rename_all = "kebab-case")]
 pub enum Unknown {
     /// The model's `within_boundary` cut so many steps off.
@@ -57,6 +63,8 @@ pub enum Unknown {
     },
     /// All 2³¹ state ids were used.
     Ids,
+    /// The budget of memory was spent.
+    Memory,
     /// The budget of states was spent.
     States,
     /// The budget of time was spent.
@@ -101,6 +109,14 @@ pub struct Exploration {
     pub counts: Counts,
     /// `sometimes` properties without a witness and kinds of action that never fired; meaningful once exhausted.
     pub missing: Vec<String>,
+    /// `sometimes` properties with a witness and kinds of action that fired.
+    pub reached: Vec<String>,
+    /// Number of states at each distance from the initial ones, as far as all of them were found.
+    pub levels: Vec<u64>,
+    /// Expanded states that are between rounds.
+    pub between_rounds: u64,
+    /// States found that were not expanded; none once exhausted.
+    pub frontier: u64,
     /// Time from start to end.
     pub elapsed: Duration,
     /// Ways back to the initial states.
@@ -139,7 +155,7 @@ pub fn explore<M: Explorable>(model: &M, settings: &Settings) -> Result<Explorat
 /// As [`explore`], and records the graph if there is a `marking`.
 pub(crate) fn search<M: Explorable>(
     model: &M,
-    settings: &Settings,
+    settings: &Settings<'_>,
     marking: Option<Marking<M>>,
 ) -> Result<Exploration, ExploreError> {
     let properties = model.properties();
@@ -155,7 +171,7 @@ pub(crate) const fn limit(what: &'static str, listed: usize, limit: usize) -> Re
 }
 
 /// `eventually` is judged along single paths by Stateright and misses cycles and joins: no answer is better.
-fn refuse_unsound<M: Explorable>(properties: &[Property<M>]) -> Result<(), ExploreError> {
+pub(crate) fn refuse_unsound<M: Explorable>(properties: &[Property<M>]) -> Result<(), ExploreError> {
     let eventually =
         properties.iter().find(|property| matches!(property.expectation, Expectation::Eventually));
     eventually.map_or(Ok(()), |property| Err(ExploreError::Eventually { name: property.name }))
@@ -163,7 +179,7 @@ fn refuse_unsound<M: Explorable>(properties: &[Property<M>]) -> Result<(), Explo
 
 struct Search<'a, M: Explorable> {
     model: &'a M,
-    settings: &'a Settings,
+    settings: &'a Settings<'a>,
     properties: Vec<Property<M>>,
     marking: Option<Marking<M>>,
     threads: usize,
@@ -172,7 +188,9 @@ struct Search<'a, M: Explorable> {
     trails: Trails,
     graph: Option<Graph>,
     counts: Counts,
+    levels: Vec<u64>,
     expanded: u32,
+    between_rounds: u64,
     cut: u64,
     witnessed: u64,
     fired: u128,
@@ -181,7 +199,7 @@ struct Search<'a, M: Explorable> {
 impl<'a, M: Explorable> Search<'a, M> {
     fn new(
         model: &'a M,
-        settings: &'a Settings,
+        settings: &'a Settings<'a>,
         properties: Vec<Property<M>>,
         marking: Option<Marking<M>>,
     ) -> Self {
@@ -197,7 +215,9 @@ impl<'a, M: Explorable> Search<'a, M> {
             graph: marking.is_some().then(Graph::default),
             marking,
             counts: Counts::default(),
+            levels: Vec::new(),
             expanded: 0,
+            between_rounds: 0,
             cut: 0,
             witnessed: 0,
             fired: 0,
@@ -210,6 +230,7 @@ impl<'a, M: Explorable> Search<'a, M> {
             return Err(ExploreError::NoInitialState);
         }
         let end = loop {
+            self.levels.push(level.len());
             level = match self.expand_level(level) {
                 Ok(next) => next,
                 Err(end) => break end,
@@ -254,7 +275,25 @@ impl<'a, M: Explorable> Search<'a, M> {
         if self.settings.most_time.is_some_and(|most| self.started.elapsed() > most) {
             return Err(End::Unknown(Unknown::Time));
         }
-        Ok(())
+        match self.settings.observer.map(|observer| observer.observe(&self.pulse())) {
+            Some(ControlFlow::Break(unknown)) => Err(End::Unknown(unknown)),
+            Some(ControlFlow::Continue(())) | None => Ok(()),
+        }
+    }
+
+    fn pulse(&self) -> Pulse<'_> {
+        let graph = if self.graph.is_some() { self.counts.transitions * EDGE_BYTES } else { 0 };
+        Pulse {
+            counts: Counts { unique: self.trails.len() as u64, ..self.counts },
+            frontier: self.frontier(),
+            levels: &self.levels,
+            elapsed: self.started.elapsed(),
+            ahead: self.seen.growth() + graph,
+        }
+    }
+
+    fn frontier(&self) -> u64 {
+        (self.trails.len() as u64).saturating_sub(u64::from(self.expanded))
     }
 
     /// Expands `block`, or returns the first fault in it.
@@ -277,6 +316,7 @@ impl<'a, M: Explorable> Search<'a, M> {
         for harvest in harvests {
             self.counts.transitions += harvest.transitions;
             self.cut += harvest.cut;
+            self.between_rounds += harvest.between_rounds;
             self.witnessed |= harvest.witnessed;
             self.fired |= harvest.fired;
             if let Some(graph) = &mut self.graph {
@@ -294,23 +334,32 @@ impl<'a, M: Explorable> Search<'a, M> {
         if self.cut > 0 { End::Unknown(Unknown::Boundary { cut: self.cut }) } else { End::Exhausted }
     }
 
-    fn missing(&self) -> Vec<String> {
+    /// The witnesses and kinds of action that were reached, and those that were not.
+    fn witnesses(&self) -> (Vec<String>, Vec<String>) {
         let sometimes = |(index, property): (usize, &Property<M>)| {
-            let open = self.witnessed & (1 << index) == 0;
-            (open && matches!(property.expectation, Expectation::Sometimes)).then(|| property.name.to_owned())
+            let witnessed = self.witnessed & (1 << index) != 0;
+            matches!(property.expectation, Expectation::Sometimes)
+                .then(|| (property.name.to_owned(), witnessed))
         };
+        let fired = |(index, kind): (usize, &str)| (format!("action {kind}"), self.fired & (1 << index) != 0);
         let witnesses = self.properties.iter().enumerate().filter_map(sometimes);
-        let silent =
-            |(index, kind): (usize, &str)| (self.fired & (1 << index) == 0).then(|| format!("action {kind}"));
-        witnesses.chain(self.model.kinds().into_iter().enumerate().filter_map(silent)).collect()
+        let all = witnesses.chain(self.model.kinds().into_iter().enumerate().map(fired));
+        let (reached, missing): (Vec<_>, Vec<_>) = all.partition(|(_, reached)| *reached);
+        let names = |named: Vec<(String, bool)>| named.into_iter().map(|(name, _)| name).collect();
+        (names(reached), names(missing))
     }
 
     fn finish(mut self, end: End) -> Exploration {
         self.counts.unique = self.trails.len() as u64;
+        let (reached, missing) = self.witnesses();
         Exploration {
             end,
             counts: self.counts,
-            missing: self.missing(),
+            missing,
+            reached,
+            frontier: self.frontier(),
+            levels: self.levels,
+            between_rounds: self.between_rounds,
             elapsed: self.started.elapsed(),
             trails: self.trails,
             graph: self.graph,
@@ -330,6 +379,10 @@ impl<S> Default for Level<S> {
 }
 
 impl<S> Level<S> {
+    fn len(&self) -> u64 {
+        self.blocks.iter().map(|block| block.len() as u64).sum()
+    }
+
     fn push(&mut self, state: S) {
         match self.blocks.back_mut() {
             Some(block) if block.len() < BLOCK => block.push(state),

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 const SHARD_BITS: u32 = 8;
 const FIRST_SLOTS: usize = 16;
 const EMPTY: u128 = 0;
+const SLOT_BYTES: usize = size_of::<u128>() + size_of::<u32>();
 /// Set in a table entry that is an index into the shard's new states; ids stay below.
 const NEW: u32 = 1 << 31;
 
@@ -61,6 +62,11 @@ impl<S> Seen<S> {
     /// An empty set.
     pub(crate) fn new() -> Self {
         Self { shards: (0..1 << SHARD_BITS).map(|_| Mutex::new(Shard::new())).collect() }
+    }
+
+    /// Bytes that shards about to be full will soon take at once.
+    pub(crate) fn growth(&self) -> u64 {
+        self.shards.iter().map(|shard| relock(shard.lock()).growth()).sum()
     }
 
     /// Looks a state up, and takes it in if it is new.
@@ -150,6 +156,12 @@ impl<S> Shard<S> {
         let fresh = &mut self.fresh[index];
         self.entries[fresh.slot] = id;
         fresh.state.take()
+    }
+
+    /// Bytes that it takes on growing, if that is near.
+    fn growth(&self) -> u64 {
+        let near = self.used * 3 >= self.fingerprints.len() * 2;
+        if near { 2 * (self.fingerprints.len() * SLOT_BYTES) as u64 } else { 0 }
     }
 
     fn grow(&mut self) {

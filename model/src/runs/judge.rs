@@ -5,7 +5,7 @@ use std::fmt::Display;
 use serde::Serialize;
 
 use super::manifest::Record;
-use super::outcome::{Exit, Outcome, Verdict};
+use super::outcome::{Exit, Kind, Outcome, Verdict};
 use super::run::{Expect, Run};
 use crate::explore::Unknown;
 use crate::report::grouped;
@@ -33,16 +33,7 @@ impl Failure {
 pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
     match (&outcome.verdict, run.expect) {
         (Verdict::Holds, Expect::Holds) => Ok(()),
-        (Verdict::Fault { property, .. }, Expect::Violates(expected)) if property == expected => Ok(()),
-        (Verdict::Fault { property, .. }, Expect::Violates(expected)) => {
-            let text = format!(
-                "violates `{property}` where it must violate `{expected}`: the fault put in is not the one found"
-            );
-            Err(Failure::new(Exit::Safety, text))
-        }
-        (Verdict::Fault { kind, property }, Expect::Holds) => {
-            Err(Failure::new((*kind).into(), format!("violates `{property}` and must hold")))
-        }
+        (Verdict::Fault { kind, property }, expect) => judge_fault(*kind, property, expect),
         (Verdict::Holds | Verdict::Vacuous { .. }, Expect::Violates(expected)) => {
             let text =
                 format!("holds where it must violate `{expected}`: the property does not notice the fault");
@@ -52,22 +43,52 @@ pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
             Err(Failure::new(Exit::Vacuous, format!("proves nothing: never reached: {}", missing.join(", "))))
         }
         (Verdict::Unknown(unknown), Expect::Holds | Expect::Violates(_)) => {
-            Err(Failure::new(Exit::Budget, give_up(unknown)))
+            let text = format!("no verdict after {}: {}", how_far(outcome), give_up(unknown));
+            Err(Failure::new(Exit::Budget, text))
         }
     }
 }
 
-fn give_up(unknown: &Unknown) -> String {
+/// Judges a fault.
+///
+/// # Errors
+/// The [`Failure`], if it is not the one that must be found.
+pub fn judge_fault(kind: Kind, property: &str, expect: Expect) -> Result<(), Failure> {
+    match expect {
+        Expect::Holds => Err(Failure::new(kind.into(), format!("violates `{property}` and must hold"))),
+        Expect::Violates(expected) if property == expected => Ok(()),
+        Expect::Violates(expected) => {
+            let text = format!(
+                "violates `{property}` where it must violate `{expected}`: the fault put in is not the one found"
+            );
+            Err(Failure::new(Exit::Safety, text))
+        }
+    }
+}
+
+fn how_far(outcome: &Outcome) -> String {
+    format!(
+        "{} states, depth {}, {} of them not expanded",
+        grouped(outcome.counts.unique),
+        outcome.counts.depth,
+        grouped(outcome.scope.frontier)
+    )
+}
+
+/// Why an exploration was given up, and what to do.
+#[must_use]
+pub fn give_up(unknown: &Unknown) -> String {
     match unknown {
         Unknown::Boundary { cut } => {
-            format!(
-                "no verdict: the model's boundary cuts {} steps off; bound its actions instead",
-                grouped(*cut)
-            )
+            format!("the model's boundary cuts {} steps off; bound its actions instead", grouped(*cut))
         }
-        Unknown::Ids => "no verdict: more than 2³¹ states; make the model smaller".to_owned(),
-        Unknown::States => "no verdict: the budget of states is spent; raise it or leave it out".to_owned(),
-        Unknown::Time => "no verdict: the budget of time is spent; raise it or leave it out".to_owned(),
+        Unknown::Ids => "more than 2³¹ states; make the model smaller".to_owned(),
+        Unknown::Memory => {
+            "the budget of memory is spent; raise it, find a larger machine, or make the model smaller"
+                .to_owned()
+        }
+        Unknown::States => "the budget of states is spent; raise it or leave it out".to_owned(),
+        Unknown::Time => "the budget of time is spent; raise it or leave it out".to_owned(),
     }
 }
 

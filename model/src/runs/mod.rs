@@ -3,7 +3,7 @@
 //! ```text
 //! registry ──▶ session ──▶ runner ──▶ explore        judge: found against expected, counted against recorded
 //!                 │                                     │
-//!                 └──▶ Performed ◀──────────────────────┘──▶ report (a line, a counterexample)
+//!                 └──▶ Performed ◀──────────────────────┘──▶ report (a line, a counterexample), ci (a certificate)
 //!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json
 //! ```
 //!
@@ -26,13 +26,13 @@ mod session;
 mod tests;
 
 pub use checks::{checks_text, class_text, tier_text};
-pub use judge::{Failure, judge_counts, judge_verdict};
+pub use judge::{Failure, give_up, judge_counts, judge_fault, judge_verdict};
 pub use listing::Registry;
 pub use manifest::{Manifest, ManifestError, Record, RecordedExpect};
-pub use outcome::{Exit, Kind, Outcome, Verdict};
+pub use outcome::{Exit, Kind, Outcome, Sampled, Scope, Verdict};
 pub use proved::{Proved, ProvedClass};
 pub use record::{Places, RecordError, files, recorded, stale, write};
 pub use registry::registry;
 pub use run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
 pub use runner::{ASSERTION, Progress, Runner, Safety};
-pub use session::{JsonLine, Performed, expect_text};
+pub use session::{Performed, expect_text};

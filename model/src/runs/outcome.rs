@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::explore::{Counts, Unknown};
+use crate::explore::{Counts, Unknown, Wandered};
 use crate::report::Story;
 
 /// The kinds of fault, as TLC's exit codes tell them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The model panicked.
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 /// What a run says of its model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
     /// A property is violated.
@@ -43,6 +43,40 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// The verdict in words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Fault { property, .. } => format!("violates {property}"),
+            Self::Holds => "holds".to_owned(),
+            Self::Unknown(_) => "no verdict".to_owned(),
+            Self::Vacuous { .. } => "vacuous".to_owned(),
+        }
+    }
+}
+
+/// What was looked at on the way to a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Ids of the properties that were checked.
+    pub properties: Vec<&'static str>,
+    /// Names of the model's reductions.
+    pub reductions: Vec<&'static str>,
+    /// Witnesses and kinds of action that were reached.
+    pub reached: Vec<String>,
+    /// Those that were not.
+    pub missing: Vec<String>,
+    /// Expanded states in which every rank is between rounds.
+    pub between_rounds: u64,
+    /// States found that were not expanded; with none, the exploration was exhausted.
+    pub frontier: u64,
+    /// Number of states at each distance from the initial ones, as far as all of them were found.
+    pub levels: Vec<u64>,
+    /// Whether every reachable state was expanded.
+    pub exhausted: bool,
+}
+
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
@@ -54,6 +88,17 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The counterexample of a fault.
     pub story: Option<Story>,
+    /// What was looked at.
+    pub scope: Scope,
+}
+
+/// What random walks through a run's model found.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// Where they came.
+    pub wandered: Wandered,
+    /// The fault that ended them, with its counterexample.
+    pub fault: Option<(Verdict, Story)>,
 }
 
 impl Outcome {
@@ -92,6 +137,26 @@ pub enum Exit {
 }
 
 impl Exit {
+    const ALL: [Self; 11] = [
+        Self::Ok,
+        Self::Usage,
+        Self::Stuck,
+        Self::Safety,
+        Self::Liveness,
+        Self::Assertion,
+        Self::Vacuous,
+        Self::Moved,
+        Self::Budget,
+        Self::NotFound,
+        Self::Internal,
+    ];
+
+    /// The exit with this code.
+    #[must_use]
+    pub fn of_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|exit| exit.code() == code)
+    }
+
     /// The process exit code.
     #[must_use]
     pub const fn code(self) -> u8 {

@@ -1,5 +1,7 @@
 //! Runs and what they are for.
 
+use std::panic::Location;
+
 use serde::{Deserialize, Serialize};
 
 use super::runner::Runner;
@@ -14,7 +16,8 @@ pub enum Expect {
 }
 
 /// Why a run exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Purpose {
     /// To show that a design in use fails.
     Hazard,
@@ -25,7 +28,7 @@ pub enum Purpose {
 }
 
 /// How often a run is made; each tier includes the ones before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tier {
     /// With each commit: seconds.
@@ -97,22 +100,28 @@ pub struct Run {
     pub params: String,
     /// What it proves when it holds.
     pub proves: Option<Class>,
+    /// Where it is listed.
+    pub listed: &'static Location<'static>,
 }
 
 impl Run {
     /// A quick run in which every property must hold.
+    #[track_caller]
     pub fn holds(name: &'static str, model: impl Runner + 'static) -> Self {
         let model = Box::new(model);
         let (expect, purpose) = (Expect::Holds, Purpose::Proof);
-        Self { name, model, expect, purpose, tier: Tier::Quick, params: String::new(), proves: None }
+        let (tier, params, listed) = (Tier::Quick, String::new(), Location::caller());
+        Self { name, model, expect, purpose, tier, params, proves: None, listed }
     }
 
     /// A quick run of a design in use, which must violate `property`.
+    #[track_caller]
     pub fn hazard(name: &'static str, property: &'static str, model: impl Runner + 'static) -> Self {
         Self { expect: Expect::Violates(property), purpose: Purpose::Hazard, ..Self::holds(name, model) }
     }
 
     /// A quick run of the protocol with a fault put in, which must violate `property`.
+    #[track_caller]
     pub fn mutant(name: &'static str, property: &'static str, model: impl Runner + 'static) -> Self {
         Self { expect: Expect::Violates(property), purpose: Purpose::Mutant, ..Self::holds(name, model) }
     }

@@ -1,12 +1,13 @@
 //! Running a model: from an exploration to an outcome with its story.
 
 use crate::explore::{
-    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Walk, explore, explore_live,
-    idle_marks, stall, turning_point,
+    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Trail, Walk, explore, explore_live,
+    idle_marks, stall, turning_point, wander,
 };
 use crate::report::Story;
+use stateright::Expectation;
 
-use super::outcome::{Kind, Outcome, Verdict};
+use super::outcome::{Kind, Outcome, Sampled, Scope, Verdict};
 
 /// The property under which a panic of the model is reported.
 pub const ASSERTION: &str = "assertion";
@@ -17,7 +18,13 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// [`ExploreError`] when the model cannot be judged soundly.
-    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError>;
+    fn run(&self, settings: &Settings<'_>) -> Result<Outcome, ExploreError>;
+
+    /// Walks through the model at random for `steps` steps or to the first fault. Progress is not judged.
+    ///
+    /// # Errors
+    /// [`ExploreError`] when the model cannot be judged soundly.
+    fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError>;
 }
 
 /// Runs a model for safety: properties, witnesses, stuck states.
@@ -27,27 +34,75 @@ pub struct Safety<M>(pub M);
 pub struct Progress<M>(pub M);
 
 impl<M: Explorable + Send> Runner for Safety<M> {
-    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError> {
+    fn run(&self, settings: &Settings<'_>) -> Result<Outcome, ExploreError> {
         let exploration = explore(&self.0, settings)?;
-        let fault = fault_of(&self.0, &exploration)?;
-        Ok(outcome(exploration, fault.map(|fault| fault.tell(&self.0))))
+        let fault = found_fault(&self.0, &exploration)?;
+        let properties = checked_in_states(&self.0);
+        Ok(outcome(&self.0, properties, exploration, fault.map(|fault| fault.tell(&self.0))))
+    }
+
+    fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError> {
+        sample(&self.0, steps, choose)
     }
 }
 
 impl<M: Live + Send> Runner for Progress<M> {
-    fn run(&self, settings: &Settings) -> Result<Outcome, ExploreError> {
+    fn run(&self, settings: &Settings<'_>) -> Result<Outcome, ExploreError> {
         let model = &self.0;
+        let properties = checked_with_progress(model);
         let mut exploration = explore_live(model, settings)?;
         exploration.missing.extend(idle_marks(model, &exploration));
-        if let Some(fault) = fault_of(model, &exploration)? {
+        if let Some(fault) = found_fault(model, &exploration)? {
             let point_of_no_return = turning_point(model, &fault.walk);
             let (verdict, story) = fault.tell(model);
-            return Ok(outcome(exploration, Some((verdict, Story { point_of_no_return, ..story }))));
+            let told = Some((verdict, Story { point_of_no_return, ..story }));
+            return Ok(outcome(model, properties, exploration, told));
         }
         let stalled =
             stall(model, &exploration).map(|stall| tell_stall(model, &exploration, stall)).transpose()?;
-        Ok(outcome(exploration, stalled))
+        Ok(outcome(model, properties, exploration, stalled))
     }
+
+    fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError> {
+        sample(&self.0, steps, choose)
+    }
+}
+
+fn sample<M: Explorable>(
+    model: &M,
+    steps: u64,
+    choose: &mut dyn FnMut(usize) -> usize,
+) -> Result<Sampled, ExploreError> {
+    let (wandered, fault) = wander(model, steps, choose)?;
+    let fault = fault.map(|(end, trail)| fault_of(model, &end, &trail)).transpose()?.flatten();
+    Ok(Sampled { wandered, fault: fault.map(|fault| fault.tell(model)) })
+}
+
+/// The properties that single states show, and that of a stuck one.
+fn checked_in_states<M: Explorable>(model: &M) -> Vec<&'static str> {
+    let always = |property: &stateright::Property<M>| {
+        matches!(property.expectation, Expectation::Always).then_some(property.name)
+    };
+    let properties = model.properties().iter().filter_map(always).collect::<Vec<_>>();
+    with_others(properties, [model.stuck_property()])
+}
+
+fn checked_with_progress<M: Live>(model: &M) -> Vec<&'static str> {
+    let owed = model.obligations().into_iter().map(|owed| owed.property);
+    with_others(checked_in_states(model), std::iter::once(model.goal_property()).chain(owed))
+}
+
+/// The list with those of `others` that are not in it.
+fn with_others(
+    mut list: Vec<&'static str>,
+    others: impl IntoIterator<Item = &'static str>,
+) -> Vec<&'static str> {
+    for other in others {
+        if !list.contains(&other) {
+            list.push(other);
+        }
+    }
+    list
 }
 
 /// A fault of the search with the way to it.
@@ -65,10 +120,18 @@ impl<M: Explorable> Fault<M> {
     }
 }
 
-fn fault_of<M: Explorable>(model: &M, exploration: &Exploration) -> Result<Option<Fault<M>>, ExploreError> {
-    let Some(trail) = exploration.trail_to_fault() else { return Ok(None) };
+fn found_fault<M: Explorable>(
+    model: &M,
+    exploration: &Exploration,
+) -> Result<Option<Fault<M>>, ExploreError> {
+    let trail = exploration.trail_to_fault();
+    trail.map_or(Ok(None), |trail| fault_of(model, &exploration.end, &trail))
+}
+
+/// The fault at the end of `trail`, if `end` is one.
+fn fault_of<M: Explorable>(model: &M, end: &End, trail: &Trail) -> Result<Option<Fault<M>>, ExploreError> {
     let walk = trail.walk(model)?;
-    let (kind, property, ending) = match &exploration.end {
+    let (kind, property, ending) = match end {
         End::Exhausted | End::Unknown(_) => return Ok(None),
         End::Asserted { action, message, .. } => {
             (Kind::Assertion, ASSERTION, asserted(model, &walk, *action, message))
@@ -119,13 +182,28 @@ fn tell_stall<M: Live>(
     }
 }
 
-fn outcome(exploration: Exploration, fault: Option<(Verdict, Story)>) -> Outcome {
+fn outcome<M: Explorable>(
+    model: &M,
+    properties: Vec<&'static str>,
+    exploration: Exploration,
+    fault: Option<(Verdict, Story)>,
+) -> Outcome {
     let (counts, elapsed) = (exploration.counts, exploration.elapsed);
+    let scope = Scope {
+        properties,
+        reductions: model.reductions(),
+        reached: exploration.reached,
+        missing: exploration.missing.clone(),
+        between_rounds: exploration.between_rounds,
+        frontier: exploration.frontier,
+        levels: exploration.levels,
+        exhausted: exploration.end == End::Exhausted,
+    };
     let (verdict, story) = match fault {
         Some((verdict, story)) => (verdict, Some(story)),
         None => (verdict_without_fault(exploration.end, exploration.missing), None),
     };
-    Outcome { verdict, counts, elapsed, story }
+    Outcome { verdict, counts, elapsed, story, scope }
 }
 
 /// Only an exhausted search from which nothing is missing holds.

@@ -7,7 +7,7 @@ use crate::explore::{Counts, Exploration, Settings, Trail, agree_with_stateright
 
 const THREADS: [usize; 3] = [1, 2, 4];
 
-fn with_threads(threads: usize) -> Settings {
+fn with_threads(threads: usize) -> Settings<'static> {
     Settings { threads, ..Settings::default() }
 }
 

@@ -1,0 +1,82 @@
+//! Options that several commands share.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use lockstep_model::ci::Asked;
+use lockstep_model::explore::Settings;
+use lockstep_model::runs::{Exit, Failure};
+
+use crate::commands::Trouble;
+use crate::watch::{Bytes, Machine, MemoryLimit};
+
+/// How much a run may cost. A run that would cost more is given up: no verdict, exit code 22.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Threads; 0 means one for each core
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Effort")]
+    pub(crate) threads: usize,
+    /// Give a run up, without a verdict, after so many states
+    #[arg(long, value_name = "N", help_heading = "Effort")]
+    pub(crate) most_states: Option<u64>,
+    /// Give a run up, without a verdict, after so many seconds
+    #[arg(long, value_name = "N", help_heading = "Effort")]
+    pub(crate) most_seconds: Option<u64>,
+    /// Give a run up, without a verdict, before the process has so much memory, such as 512M or 8GiB
+    /// [default: 15/16 of the machine's or control group's; 1/32 always stays free]
+    #[arg(long, value_name = "SIZE", help_heading = "Effort")]
+    pub(crate) most_memory: Option<Bytes>,
+}
+
+impl From<Effort> for Settings<'static> {
+    fn from(effort: Effort) -> Self {
+        let most_time = effort.most_seconds.map(Duration::from_secs);
+        Self { threads: effort.threads, most_states: effort.most_states, most_time, observer: None }
+    }
+}
+
+impl Effort {
+    /// The limit of memory; none where the machine does not tell its memory and nobody asks for one.
+    pub(crate) fn memory_limit(&self) -> Result<Option<MemoryLimit>, Trouble> {
+        let limit = MemoryLimit::new(Machine::default(), self.most_memory);
+        if self.most_memory.is_some() && limit.is_none() {
+            let text = "this machine does not tell its memory (/proc), so --most-memory cannot be kept; leave it out";
+            return Err(Trouble::Failure(Failure::new(Exit::Usage, text)));
+        }
+        Ok(limit)
+    }
+}
+
+/// Which part of the runs this machine makes.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Part {
+    /// Make only part K of N of the runs, dealt by recorded states so that all take equally long: K/N, auto/N, or auto,
+    /// which reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or JOB_COMPLETION_INDEX
+    #[arg(long, value_name = "K/N")]
+    pub(crate) shard: Option<Asked>,
+}
+
+/// Files for other tools.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Forms {
+    /// Write a JUnit XML file: a test case for each run
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Write a SARIF 2.1.0 file: a result for each run that is not as it must be, with its counterexample
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) sarif: Option<PathBuf>,
+}
+
+/// What runs leave behind.
+#[derive(Args, Clone, Default)]
+pub(crate) struct Outputs {
+    /// Write the certificate of each run to DIR/RUN.json as soon as it is done
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) certificates: Option<PathBuf>,
+    /// For each run that is not as it must be, write its certificate and its drawn counterexample to DIR
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    pub(crate) artifacts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) forms: Forms,
+}

@@ -1,0 +1,85 @@
+//! Looking on while a run goes: how much memory is left, and what a person sees meanwhile.
+//!
+//! The explorer calls [`Watch`] between two blocks of its frontier; it reads the machine and the terminal, which the explorer does not.
+
+mod memory;
+mod meter;
+
+pub(crate) use memory::{Bytes, Machine, MemoryLimit};
+pub(crate) use meter::Display;
+
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use lockstep_model::explore::{Observer, Pulse, Unknown};
+
+use meter::{Meter, Reading};
+
+/// Time between two looks at the machine's memory.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Looks on while one run goes.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    limit: Option<MemoryLimit>,
+    recorded: Option<u64>,
+    looked: Mutex<Looked>,
+}
+
+#[derive(Debug)]
+struct Looked {
+    meter: Meter,
+    next: Duration,
+    first: Option<u64>,
+    resident: Option<u64>,
+}
+
+impl Watch {
+    /// A watch over the run called `name`, of which so many states are recorded.
+    pub(crate) fn new(
+        name: &str,
+        recorded: Option<u64>,
+        limit: Option<MemoryLimit>,
+        display: Display,
+    ) -> Self {
+        let meter = Meter::new(name, display);
+        let looked = Looked { meter, next: Duration::ZERO, first: None, resident: None };
+        Self { limit, recorded, looked: Mutex::new(looked) }
+    }
+
+    /// Takes away what is drawn on the terminal.
+    pub(crate) fn clear(&self) {
+        self.looked.lock().unwrap_or_else(PoisonError::into_inner).meter.clear();
+    }
+
+    /// Bytes by which the process grew while the run went, as far as was seen.
+    pub(crate) fn grown(&self) -> Option<u64> {
+        let looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(looked.resident?.saturating_sub(looked.first?))
+    }
+
+    fn look(&self, looked: &mut Looked, pulse: &Pulse<'_>) -> ControlFlow<Unknown> {
+        looked.next = pulse.elapsed + LOOK_EVERY;
+        let Some(limit) = &self.limit else { return ControlFlow::Continue(()) };
+        let Some(memory) = limit.machine.memory() else { return ControlFlow::Continue(()) };
+        looked.first.get_or_insert(memory.resident);
+        looked.resident = Some(memory.resident);
+        if limit.is_spent(&memory, pulse.ahead) {
+            return ControlFlow::Break(Unknown::Memory);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Observer for Watch {
+    fn observe(&self, pulse: &Pulse<'_>) -> ControlFlow<Unknown> {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        if pulse.elapsed >= looked.next {
+            self.look(&mut looked, pulse)?;
+        }
+        let resident = looked.resident;
+        looked.meter.show(&Reading { pulse, resident, recorded: self.recorded });
+        ControlFlow::Continue(())
+    }
+}
