@@ -4,12 +4,14 @@
 //! ```text
 //!  spec's machines ─▶ world (N ranks) ────┐
 //!  spec's decide ───▶ agreed_level (any N)┼─▶ model ─▶ explore ─▶ runs ─▶ report, CHECKS.md, proved.json
-//!  conventional ────▶ world ──────────────┘
+//!  conventional ────▶ world ──────────────┤
+//!  your own ranks ──▶ protocol ───────────┘
 //! ```
 //!
-//! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two groups), [`agreed_level`],
-//! [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`], [`ci`] (what a run leaves behind for other tools). [`toys`] are small protocols that the checker's
-//! own tests use.
+//! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two
+//! groups), [`agreed_level`], [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`] and [`screen`], [`ci`]
+//! (what a run leaves behind for other tools). [`protocol`] is the way in for whoever brings a protocol of their own; it stands apart from
+//! the two groups. [`toys`] are small protocols that the checker's own tests use.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +23,12 @@ pub mod explore;
 pub mod group;
 pub mod model;
 pub mod prefill;
+pub mod protocol;
 pub mod rebase;
 pub mod rendezvous;
 pub mod report;
 pub mod runs;
+pub mod screen;
 pub mod toys;
 pub mod world;
 

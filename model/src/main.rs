@@ -8,7 +8,6 @@ mod chance;
 mod commands;
 mod options;
 mod outputs;
-mod screen;
 mod watch;
 
 use std::io;
@@ -141,6 +140,14 @@ enum Command {
         #[command(flatten)]
         forms: Forms,
     },
+    /// Start a protocol of your own: write a crate that compiles, fails, and says what to change
+    New {
+        /// Name of the crate: lower-case letters, digits and hyphens
+        name: String,
+        /// Folder to write it into; NAME in the current one if left out
+        #[arg(long, value_name = "DIR")]
+        path: Option<PathBuf>,
+    },
     /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
     Record {
         /// Compare only, and exit with 21 on a difference
@@ -195,6 +202,7 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
+        Command::New { name, path } => commands::new(&name, path),
         Command::Check { names, tier, part, json, trace, outputs, effort } => {
             let check = Check { names, tier, part, json, trace, outputs, effort };
             commands::check(&registry, &places, &check)

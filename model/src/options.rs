@@ -1,12 +1,11 @@
 //! Options that several commands share.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use lockstep_model::ci::Asked;
 use lockstep_model::explore::Settings;
-use lockstep_model::runs::{Exit, Failure};
+use lockstep_model::runs::{self, Exit, Failure};
 
 use crate::commands::Trouble;
 use crate::watch::{Bytes, Machine, MemoryLimit};
@@ -14,15 +13,8 @@ use crate::watch::{Bytes, Machine, MemoryLimit};
 /// How much a run may cost. A run that would cost more is given up: no verdict, exit code 22.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Effort {
-    /// Threads; 0 means one for each core
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Effort")]
-    pub(crate) threads: usize,
-    /// Give a run up, without a verdict, after so many states
-    #[arg(long, value_name = "N", help_heading = "Effort")]
-    pub(crate) most_states: Option<u64>,
-    /// Give a run up, without a verdict, after so many seconds
-    #[arg(long, value_name = "N", help_heading = "Effort")]
-    pub(crate) most_seconds: Option<u64>,
+    #[command(flatten)]
+    pub(crate) bounds: runs::Effort,
     /// Give a run up, without a verdict, before the process has so much memory, such as 512M or 8GiB
     /// [default: 15/16 of the machine's or control group's; 1/32 always stays free]
     #[arg(long, value_name = "SIZE", help_heading = "Effort")]
@@ -31,8 +23,7 @@ pub(crate) struct Effort {
 
 impl From<Effort> for Settings<'static> {
     fn from(effort: Effort) -> Self {
-        let most_time = effort.most_seconds.map(Duration::from_secs);
-        Self { threads: effort.threads, most_states: effort.most_states, most_time, observer: None }
+        effort.bounds.into()
     }
 }
 

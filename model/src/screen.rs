@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use lockstep_model::ci::{Certificate, Findings};
-use lockstep_model::explore::Counts;
-use lockstep_model::report::{RunLine, Story, draw, run_line, summary_line};
-use lockstep_model::runs::{Failure, Manifest, Performed, Registry};
+use crate::ci::{Certificate, Findings};
+use crate::explore::Counts;
+use crate::report::{RunLine, Story, draw, run_line, summary_line};
+use crate::runs::{Failure, Manifest, Performed, Registry};
 use serde::Serialize;
 
 const DEFAULT_WIDTH: usize = 110;
@@ -21,7 +21,7 @@ struct JsonLine<'a> {
 }
 
 /// Where performed runs are shown.
-pub(crate) struct Screen<'a> {
+pub struct Screen<'a> {
     registry: &'a Registry,
     json: bool,
     trace: bool,
@@ -31,13 +31,17 @@ pub(crate) struct Screen<'a> {
 
 impl<'a> Screen<'a> {
     /// A screen as wide as the terminal.
-    pub(crate) fn new(registry: &'a Registry, json: bool, trace: bool) -> Self {
+    #[must_use]
+    pub fn new(registry: &'a Registry, json: bool, trace: bool) -> Self {
         let name_width = registry.runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
         Self { registry, json, trace, name_width, width: terminal_width() }
     }
 
     /// Shows a performed run as soon as it is done.
-    pub(crate) fn show(&self, performed: &Performed<'_>, manifest: Option<&Manifest>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn show(&self, performed: &Performed<'_>, manifest: Option<&Manifest>) -> io::Result<()> {
         if !self.json {
             return self.show_line(performed);
         }
@@ -48,7 +52,10 @@ impl<'a> Screen<'a> {
     }
 
     /// Shows a run that was performed elsewhere.
-    pub(crate) fn show_certificate(&self, certificate: &Certificate) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn show_certificate(&self, certificate: &Certificate) -> io::Result<()> {
         if self.json {
             return print_json(certificate);
         }
@@ -68,7 +75,10 @@ impl<'a> Screen<'a> {
     }
 
     /// Shows what is to be said of all certificates together.
-    pub(crate) fn sum_up_certificates(&self, findings: &Findings) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn sum_up_certificates(&self, findings: &Findings) -> io::Result<()> {
         let certificates = &findings.certificates;
         let failed = certificates.iter().filter(|certificate| !certificate.ok).count();
         let most = certificates.iter().map(|certificate| certificate.size.states).max().unwrap_or(0);
@@ -76,19 +86,28 @@ impl<'a> Screen<'a> {
     }
 
     /// Says what is wrong with the whole, where it does not disturb what was shown.
-    pub(crate) fn complain(&self, failures: &[Failure]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn complain(&self, failures: &[Failure]) -> io::Result<()> {
         let mut out = anstream::stderr().lock();
         failures.iter().try_for_each(|failure| writeln!(out, "lockstep-check: {}", failure.text))
     }
 
     /// Draws a counterexample.
-    pub(crate) fn show_story(&self, property: &str, story: &Story) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn show_story(&self, property: &str, story: &Story) -> io::Result<()> {
         let said = (property, self.registry.sentence(property));
         writeln!(anstream::stdout(), "\n{}", draw(story, said, self.width))
     }
 
     /// Shows what is to be said of all runs together.
-    pub(crate) fn sum_up(&self, performed: &[Performed<'_>]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn sum_up(&self, performed: &[Performed<'_>]) -> io::Result<()> {
         let failed = performed.iter().filter(|performed| performed.failure.is_some()).count();
         let most = performed
             .iter()

@@ -6,8 +6,8 @@ use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier};
 use super::{Session, Trouble, perform};
 use crate::options::{Effort, Outputs, Part};
 use crate::outputs::conclude;
-use crate::screen::Screen;
 use crate::watch::Display;
+use lockstep_model::screen::Screen;
 
 /// What to check and how.
 pub(crate) struct Check {

@@ -9,7 +9,7 @@ use lockstep_model::runs::{Exit, Manifest, Places, Registry, Tier};
 use super::{Trouble, check};
 use crate::options::Forms;
 use crate::outputs::conclude;
-use crate::screen::Screen;
+use lockstep_model::screen::Screen;
 
 /// What to merge and how.
 pub(crate) struct Merge {

@@ -4,6 +4,7 @@ mod check;
 mod estimate;
 mod list;
 mod merge;
+mod new;
 mod record;
 mod sim;
 
@@ -11,6 +12,7 @@ pub(crate) use check::{Check, check};
 pub(crate) use estimate::estimate;
 pub(crate) use list::list;
 pub(crate) use merge::{Merge, merge};
+pub(crate) use new::new;
 pub(crate) use record::{compare, record};
 pub(crate) use sim::{Sim, sim};
 
@@ -22,8 +24,8 @@ use lockstep_model::explore::Settings;
 use lockstep_model::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
 use thiserror::Error;
 
-use crate::screen::Screen;
 use crate::watch::{Display, MemoryLimit, Watch};
+use lockstep_model::screen::Screen;
 
 /// What keeps a command from being performed.
 #[derive(Debug, Error)]
@@ -42,6 +44,9 @@ pub(crate) enum Trouble {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// A crate cannot be written.
+    #[error(transparent)]
+    New(#[from] new::NewError),
     /// The terminal or file behind the output is gone.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
@@ -74,6 +79,7 @@ impl Trouble {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::Failure(failure) => failure.exit,
+            Self::New(error) => error.exit(),
             Self::Shard(_) => Exit::Usage,
             Self::Manifest(_)
             | Self::NoCertificate { .. }

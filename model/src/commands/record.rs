@@ -7,8 +7,8 @@ use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, r
 
 use super::{Session, Trouble, first_failure, perform};
 use crate::options::Effort;
-use crate::screen::Screen;
 use crate::watch::Display;
+use lockstep_model::screen::Screen;
 
 /// Performs the runs to be recorded and writes what they find.
 pub(crate) fn record(

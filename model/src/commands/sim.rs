@@ -17,8 +17,8 @@ use serde_json::json;
 use super::Trouble;
 use crate::chance::Chance;
 use crate::options::Effort;
-use crate::screen::Screen;
 use crate::watch::MemoryLimit;
+use lockstep_model::screen::Screen;
 
 /// What to walk through and how.
 pub(crate) struct Sim {
@@ -160,12 +160,12 @@ impl Swarm {
         let swarm = Mutex::new(Self::default());
         let budget = Budget {
             started: Instant::now(),
-            most: sim.effort.most_seconds,
+            most: sim.effort.bounds.most_seconds,
             memory,
-            states: sim.effort.most_states,
+            states: sim.effort.bounds.most_states,
         };
         let cores = available_parallelism().map_or(1, usize::from);
-        let threads = if sim.effort.threads == 0 { cores } else { sim.effort.threads };
+        let threads = if sim.effort.bounds.threads == 0 { cores } else { sim.effort.bounds.threads };
         let work = || {
             while let Some(index) = lock(&swarm).claim(sim.seeds, &budget) {
                 let seed = sim.seed.wrapping_add(index);

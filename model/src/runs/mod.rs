@@ -11,6 +11,7 @@
 //! `checks`, `proved`, `record`.
 
 mod checks;
+mod effort;
 mod judge;
 mod listing;
 mod manifest;
@@ -26,6 +27,7 @@ mod session;
 mod tests;
 
 pub use checks::{checks_text, class_text, tier_text};
+pub use effort::Effort;
 pub use judge::{Failure, give_up, judge_counts, judge_fault, judge_verdict};
 pub use listing::Registry;
 pub use manifest::{Manifest, ManifestError, Record, RecordedExpect};

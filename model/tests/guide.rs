@@ -1,0 +1,155 @@
+//! The guide, taken at its word: its commands are run in their order, what they print is compared, its changes are made, and the code that
+//! it shows must be in the file it speaks of.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const GUIDE: &str = include_str!("../../docs/guide.md");
+
+/// Only the library's own two packages are built anew here: quickly, since what is explored is small.
+const UNOPTIMISED: &str =
+    "[profile.dev.package]\nlockstep-model = { opt-level = 0 }\nlockstep-spec = { opt-level = 0 }\n";
+
+/// A fenced block: its language and its text.
+fn blocks() -> Vec<(&'static str, &'static str)> {
+    let fenced = GUIDE.split("```").skip(1).step_by(2);
+    fenced.map(|block| block.split_once('\n').unwrap()).collect()
+}
+
+/// Someone who follows the guide: the folder they are in, and the folder in which they began.
+struct Reader {
+    at: PathBuf,
+    began: PathBuf,
+}
+
+impl Reader {
+    /// Runs a block's commands in one shell and compares what it prints.
+    fn run(&mut self, block: &str) {
+        let (commands, expected): (Vec<&str>, Vec<&str>) =
+            block.lines().partition(|line| line.starts_with("$ "));
+        let script: String = commands.iter().map(|line| format!("{}\n", &line[2..])).collect();
+        let whereabouts = self.began.join("whereabouts");
+        let script = format!("exec 2>&1\n{script}pwd > '{}'\n", whereabouts.display());
+        let output = shell(&self.at, &script);
+        compare(&expected, &output);
+        self.at = PathBuf::from(fs::read_to_string(whereabouts).unwrap().trim());
+        self.pin();
+    }
+
+    /// Takes the versions of this workspace, so that nothing has to be resolved or fetched.
+    fn pin(&self) {
+        let lock = self.at.join("Cargo.lock");
+        if self.at != self.began && !lock.exists() {
+            fs::copy(package().join("../Cargo.lock"), lock).unwrap();
+        }
+    }
+
+    /// Makes a change: lines with `-` go, lines with `+` come in their place.
+    fn change(&self, block: &str) {
+        let of = |sign: char| -> String {
+            block.lines().filter_map(|line| line.strip_prefix(sign)).map(|line| format!("{line}\n")).collect()
+        };
+        let old = self.program();
+        assert_eq!(old.matches(&of('-')).count(), 1, "the change applies in one place:\n{block}");
+        fs::write(self.at.join("src/main.rs"), old.replace(&of('-'), &of('+'))).unwrap();
+    }
+
+    fn program(&self) -> String {
+        fs::read_to_string(self.at.join("src/main.rs")).unwrap()
+    }
+}
+
+fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Runs a script with `lockstep-check` and this workspace's build folder at hand.
+fn shell(at: &Path, script: &str) -> String {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
+    let path = env::var_os("PATH").unwrap();
+    let paths = env::join_paths([binaries.to_owned()].into_iter().chain(env::split_paths(&path))).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", script]).current_dir(at).env("PATH", paths).env("COLUMNS", "100");
+    command.env("CARGO_TARGET_DIR", binaries.parent().unwrap()).env("CARGO_NET_OFFLINE", "true");
+    command.env_remove("CLICOLOR_FORCE").env_remove("RUSTFLAGS");
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+/// Compares line by line; `…` stands for anything in a line, and for any lines where it is one.
+#[track_caller]
+fn compare(expected: &[&str], output: &str) {
+    let mut printed = output.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let mut skips = false;
+    for line in expected.iter().map(|line| line.trim_end()).filter(|line| !line.is_empty()) {
+        let found = match (line == "…", skips) {
+            (true, _) => true,
+            (false, true) => printed.by_ref().any(|printed| matches(line, printed)),
+            (false, false) => printed.next().is_some_and(|printed| matches(line, printed)),
+        };
+        assert!(found, "the guide expects\n{line}\nin\n{output}");
+        skips = line == "…";
+    }
+    assert!(skips || printed.next().is_none(), "the guide says nothing of the end of\n{output}");
+}
+
+fn matches(expected: &str, printed: &str) -> bool {
+    match expected.split_once('…') {
+        Some((first, last)) => {
+            printed.len() >= first.len() + last.len() && printed.starts_with(first) && printed.ends_with(last)
+        }
+        None => printed == expected,
+    }
+}
+
+#[test]
+fn guide_is_true_from_nothing_to_a_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let began = folder.path().canonicalize().unwrap();
+    fs::create_dir(began.join(".cargo")).unwrap();
+    fs::write(began.join(".cargo/config.toml"), UNOPTIMISED).unwrap();
+    let mut reader = Reader { at: began.clone(), began };
+    for (language, block) in blocks() {
+        match language {
+            "console" => reader.run(block),
+            "diff" => reader.change(block),
+            "rust" => assert!(reader.program().contains(block), "the program has no\n{block}"),
+            other => panic!("what is to be done with a block of `{other}`?"),
+        }
+    }
+    assert!(reader.program().contains("if self.all_ready {"), "the guide ends with the proof");
+}
+
+#[test]
+fn guide_names_files_that_exist() {
+    for name in ["dummy_batches.rs", "abort_consensus.rs", "elastic_join.rs"] {
+        assert!(GUIDE.contains(name) && package().join("examples").join(name).is_file(), "{name}");
+    }
+}
+
+/// The examples are built with the tests of their package, beside its binaries.
+#[test]
+fn examples_come_out_as_they_say() {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
+    for name in ["dummy_batches", "abort_consensus", "elastic_join"] {
+        let output = Command::new(binaries.join("examples").join(name)).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{name}: {text}");
+        assert!(text.contains("✗") && text.contains("holds") && text.contains("all as expected"), "{text}");
+    }
+}
+
+#[test]
+fn new_refuses_what_it_cannot_name_or_would_overwrite() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &str, reason: &str| {
+        let output = shell(folder.path(), &format!("lockstep-check new {arguments} 2>&1; echo exit $?"));
+        assert!(output.contains(reason) && output.ends_with("exit 2\n"), "{output}");
+    };
+    refused("Ready", "`Ready` cannot name a crate");
+    refused("9lives", "`9lives` cannot name a crate");
+    refused("ready --path .", "exists: choose another name");
+}
