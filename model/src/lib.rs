@@ -9,9 +9,9 @@
 //! ```
 //!
 //! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two
-//! groups), [`agreed_level`], [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`] and [`screen`], [`ci`]
-//! (what a run leaves behind for other tools). [`protocol`] is the way in for whoever brings a protocol of their own; it stands apart from
-//! the two groups. [`toys`] are small protocols that the checker's own tests use.
+//! groups), [`agreed_level`], [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`] and [`screen`]
+//! (verdicts and counterexamples on a terminal), [`explain`] and [`ci`] (the same for other tools). [`protocol`] is the way in for whoever
+//! brings a protocol of their own; it stands apart from the two groups. [`toys`] are small protocols that the checker's own tests use.
 
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,8 @@ pub mod agreed_level;
 pub mod ci;
 pub mod conventional;
 pub mod decode;
+pub mod entries;
+pub mod explain;
 pub mod explore;
 pub mod group;
 pub mod model;

@@ -1,4 +1,4 @@
-//! `lockstep-check`: performs runs and records what they find.
+//! `lockstep-check`: performs runs, records what they find, and explains it.
 //!
 //! Exit codes are told by `--help`, from [`EXIT_CODES`].
 
@@ -15,9 +15,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use lockstep_model::explain::Format;
 use lockstep_model::runs::{Exit, Places, Tier, registry};
 
-use commands::{Check, Merge, Sim, Trouble};
+use commands::{Check, Explain, Merge, Sim, Trouble};
 use options::{Effort, Forms, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
@@ -51,7 +52,8 @@ Exit codes (of the first run that is not as it must be):
 const AFTER_CHECK: &str = "\
 Examples:
   lockstep-check check                              every quick run
-  lockstep-check check RUN --trace                  one run, with its counterexample
+  lockstep-check check RUN --show                   one run, with its counterexample
+  lockstep-check check RUN --trace FILE             the same, as a file for `explain` and `replay`
   lockstep-check check --tier nightly --shard 2/5 --certificates out --junit out/junit.xml
   lockstep-check check --most-memory 4GiB --most-seconds 600
 
@@ -102,9 +104,28 @@ enum Command {
         json: bool,
         /// Show counterexamples that are expected, too
         #[arg(long)]
-        trace: bool,
+        show: bool,
+        /// Write the counterexample of the run to a file, for `explain` and `replay`
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
         #[command(flatten)]
         outputs: Outputs,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// Show a counterexample, on the terminal or for another tool
+    Explain {
+        /// A trace file, or the name of a run, which is explored on the spot
+        trace: String,
+        /// How it is shown
+        #[arg(long, value_enum, default_value = "text")]
+        format: Format,
+        /// Show whole states instead of what changes
+        #[arg(long)]
+        full: bool,
+        /// Write to a file [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
         #[command(flatten)]
         effort: Effort,
     },
@@ -147,6 +168,11 @@ enum Command {
         /// Folder to write it into; NAME in the current one if left out
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,
+    },
+    /// Take the steps of a trace file again on the model of this build
+    Replay {
+        /// The trace file
+        trace: PathBuf,
     },
     /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
     Record {
@@ -202,18 +228,22 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
-        Command::New { name, path } => commands::new(&name, path),
-        Command::Check { names, tier, part, json, trace, outputs, effort } => {
-            let check = Check { names, tier, part, json, trace, outputs, effort };
+        Command::Check { names, tier, part, json, show, trace, outputs, effort } => {
+            let check = Check { names, tier, part, json, show, trace, outputs, effort };
             commands::check(&registry, &places, &check)
         }
         Command::Estimate { name, json, effort } => {
             commands::estimate(&registry, &places, (name, json, effort))
         }
+        Command::Explain { trace, format, full, output, effort } => {
+            commands::explain(&registry, &Explain { trace, format, full, output, settings: effort.into() })
+        }
         Command::List => commands::list(&registry),
         Command::Merge { paths, names, tier, json, forms } => {
             commands::merge(&registry, &places, &Merge { paths, names, tier, json, forms })
         }
+        Command::New { name, path } => commands::new(&name, path),
+        Command::Replay { trace } => commands::replay(&registry, &trace),
         Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort),
         Command::Record { check: false, tier, effort } => commands::record(&registry, &places, tier, &effort),
         Command::Sim { name, seed, seeds, steps, json, effort } => {

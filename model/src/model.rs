@@ -1,6 +1,9 @@
 //! A world as a model: for Stateright's checkers and for our own explorer.
 
-use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::entries::{completions, entries, retirement};
+use crate::explore::{
+    Explorable, Happening, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
+};
 use crate::world::{Action, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
 use stateright::{Model, Property};
@@ -79,7 +82,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
         let lane = |(index, rank)| {
             let mut lane = Lane::new(format!("rank {index}"));
             let entered = state.group.control.ticket(index);
-            lane.cells.push(("waits in".to_string(), entered.map_or("-".to_string(), |t| format!("{t:?}"))));
+            lane.cells.push((WAITS_IN.to_string(), entered.map_or("-".to_string(), |t| format!("{t:?}"))));
             lane.cells.extend(state.environment.describe(rank, index));
             lane
         };
@@ -106,6 +109,21 @@ impl<E: Environment> Explorable for WorldModel<E> {
         }
     }
 
+    fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {
+        let mut events = decisions(before, action);
+        events.extend(match action {
+            Action::Fact(rank, fact) => {
+                vec![StepEvent::on(*rank, Happening::Fact { fact: format!("{fact:?}") })]
+            }
+            Action::Retire(rank) => retirement(&before.group, *rank, 0).into_iter().collect(),
+            Action::Turn(rank) => vec![StepEvent::on(*rank, Happening::Turn)],
+            Action::Complete => completions(&before.group, 0),
+        });
+        let completed = events.iter().any(|event| matches!(event.what, Happening::Complete { .. }));
+        events.extend(entries(&before.group, &after.group, completed, 0));
+        events
+    }
+
     fn kinds(&self) -> Vec<&'static str> {
         vec!["fact", "turn", "complete"]
     }
@@ -118,6 +136,20 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Retire(_) => usize::MAX,
         }
     }
+}
+
+/// What the guards say by which ranks decide in a step.
+fn decisions<E: Environment>(before: &World<E>, action: &Action<FactOf<E>>) -> Vec<StepEvent> {
+    let concerned = |rank: usize| match action {
+        Action::Fact(mover, _) | Action::Retire(mover) | Action::Turn(mover) => *mover == rank,
+        Action::Complete => true,
+    };
+    let of_rank = |(rank, program)| {
+        let guards = E::guards(program, action, concerned(rank)).into_iter();
+        let decide = |(guard, value): (&str, String)| Happening::Decide { guard: guard.to_string(), value };
+        guards.map(move |guard| StepEvent::on(rank, decide(guard)))
+    };
+    before.group.ranks.iter().enumerate().flat_map(of_rank).collect()
 }
 
 impl<E: Environment> Live for WorldModel<E> {

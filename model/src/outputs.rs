@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use lockstep_model::ci::{Certificate, Findings, annotations, junit, sarif, step_summary};
-use lockstep_model::report::{Story, draw};
+use lockstep_model::report::{Drawing, Story, draw};
 use lockstep_model::runs::Registry;
 
 use crate::commands::Trouble;
 use crate::options::{Forms, Outputs};
 
-const DRAWN_WIDTH: usize = 110;
+const DRAWN: Drawing = Drawing { width: 110, full: false };
 
 impl Outputs {
     /// Writes what one run leaves behind; `story` is its property and counterexample.
@@ -36,8 +36,7 @@ impl Outputs {
 fn told(certificate: &Certificate, story: Option<(&str, &Story)>, registry: &Registry) -> String {
     let failure = certificate.failure.as_deref().unwrap_or("fails");
     let head = format!("{} {failure}\n{}\n", certificate.run, certificate.parameters);
-    let drawn =
-        story.map(|(property, story)| draw(story, (property, registry.sentence(property)), DRAWN_WIDTH));
+    let drawn = story.map(|(property, story)| draw(story, (property, registry.sentence(property)), DRAWN));
     let drawn = drawn.map_or_else(String::new, |drawn| anstream::adapter::strip_str(&drawn).to_string());
     format!("{head}\n{drawn}")
 }

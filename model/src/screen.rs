@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::ci::{Certificate, Findings};
 use crate::explore::Counts;
-use crate::report::{RunLine, Story, draw, run_line, summary_line};
+use crate::report::{Drawing, RunLine, Story, draw, run_line, summary_line};
 use crate::runs::{Failure, Manifest, Performed, Registry};
 use serde::Serialize;
 
@@ -24,7 +24,7 @@ struct JsonLine<'a> {
 pub struct Screen<'a> {
     registry: &'a Registry,
     json: bool,
-    trace: bool,
+    show_expected: bool,
     name_width: usize,
     width: usize,
 }
@@ -32,9 +32,9 @@ pub struct Screen<'a> {
 impl<'a> Screen<'a> {
     /// A screen as wide as the terminal.
     #[must_use]
-    pub fn new(registry: &'a Registry, json: bool, trace: bool) -> Self {
+    pub fn new(registry: &'a Registry, json: bool, show_expected: bool) -> Self {
         let name_width = registry.runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
-        Self { registry, json, trace, name_width, width: terminal_width() }
+        Self { registry, json, show_expected, name_width, width: terminal_width() }
     }
 
     /// Shows a performed run as soon as it is done.
@@ -47,7 +47,7 @@ impl<'a> Screen<'a> {
         }
         let recorded = manifest.and_then(|manifest| manifest.find(performed.run.name));
         let certificate = Certificate::of(performed, self.registry, recorded);
-        let story = performed.story().filter(|_| self.trace || performed.failure.is_some());
+        let story = performed.story().filter(|_| self.show_expected || performed.failure.is_some());
         print_json(&JsonLine { certificate: &certificate, story: story.map(|(_, story)| story) })
     }
 
@@ -100,7 +100,7 @@ impl<'a> Screen<'a> {
     /// That the output cannot be written.
     pub fn show_story(&self, property: &str, story: &Story) -> io::Result<()> {
         let said = (property, self.registry.sentence(property));
-        writeln!(anstream::stdout(), "\n{}", draw(story, said, self.width))
+        writeln!(anstream::stdout(), "\n{}", draw(story, said, Drawing { width: self.width, full: false }))
     }
 
     /// Shows what is to be said of all runs together.
@@ -140,7 +140,7 @@ impl<'a> Screen<'a> {
             writeln!(out, "  {} {}", performed.run.name, failure.text)?;
         }
         drop(out);
-        let shown = performed.story().filter(|_| self.trace || performed.failure.is_some());
+        let shown = performed.story().filter(|_| self.show_expected || performed.failure.is_some());
         shown.map_or(Ok(()), |(property, story)| self.show_story(property, story))
     }
 }
@@ -150,7 +150,8 @@ fn print_json(line: &impl Serialize) -> io::Result<()> {
 }
 
 /// Columns of the terminal; `COLUMNS` wins, and without either there is a default.
-fn terminal_width() -> usize {
+#[must_use]
+pub fn terminal_width() -> usize {
     let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     wanted
         .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))

@@ -87,6 +87,16 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
     /// Whether delivering a fact neither aborts, nor fails, nor adds work.
     fn benign(fact: &FactOf<Self>) -> bool;
 
+    /// The guards by which a rank decides when this happens to it, with what they say there: for drawings. What happens to another rank
+    /// alone (then `concerned` is false) may be a guard that says no here.
+    fn guards(
+        _rank: &Self::Program,
+        _action: &Action<FactOf<Self>>,
+        _concerned: bool,
+    ) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Description of a rank for a person: field and value.
     fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
 }

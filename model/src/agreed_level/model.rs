@@ -1,8 +1,10 @@
 //! The agreed level as a model: its properties, and what must go on for ever.
 
-use crate::agreed_level::{AgreedLevel, Ghost, Turn, Word};
+use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn, Word};
 use crate::decode::setting::DecodeSetting;
-use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::explore::{
+    Collective, Explorable, Happening, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks,
+};
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
@@ -108,6 +110,24 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             .collect();
         format!("{} retired, {} judged; {}; {:?}", turn.retired, turn.judged, polls.join(", "), turn.word)
     }
+
+    /// One round: what reached the fabric, the vote, and the leader's word.
+    fn events(&self, _: &AgreedLevel, turn: &Turn, _: &AgreedLevel) -> Vec<StepEvent> {
+        let fact = |fact: String| Happening::Fact { fact };
+        let slots = turn.slots.iter().enumerate();
+        let mut all: Vec<Happening> =
+            slots.flat_map(|(slot, choice)| at_the_fabric(slot, choice)).map(fact).collect();
+        all.extend((turn.retired > 0).then(|| fact(format!("{} retired on every rank", turn.retired))));
+        all.extend((turn.word != Word::Nothing).then(|| fact(format!("the leader says {:?}", turn.word))));
+        all.push(Happening::Complete { collective: Collective::new("control", "Vote") });
+        all.into_iter().map(|what| StepEvent::on(0, what)).collect()
+    }
+}
+
+/// What a slot's fabric does before the vote is sampled.
+fn at_the_fabric(slot: usize, choice: &SlotChoice) -> impl Iterator<Item = String> {
+    let texts = [(choice.publishes, "page list published"), (choice.fences, "fence done")];
+    texts.into_iter().filter(|(happens, _)| *happens).map(move |(_, text)| format!("s{slot} {text}"))
 }
 
 fn describe(tenant: &Tenant) -> String {
@@ -177,7 +197,7 @@ impl<R: Rules> Live for AgreedModel<R> {
 }
 
 /// Whether a turn brings what a slot waits for.
-fn voted(tenant: &Tenant, ghost: &Ghost, choice: &crate::agreed_level::SlotChoice) -> bool {
+fn voted(tenant: &Tenant, ghost: &Ghost, choice: &SlotChoice) -> bool {
     use lockstep_spec::poll::KvPoll;
     let polled = match tenant.phase {
         Phase::Bootstrapping | Phase::Retracted => choice.poll != KvPoll::Bootstrapping,

@@ -1,13 +1,17 @@
 //! `check`: performs runs, judges them, and leaves behind what other tools read.
 
-use lockstep_model::ci::{Certificate, Findings};
-use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier};
+use std::path::{Path, PathBuf};
 
+use lockstep_model::ci::{Certificate, Findings};
+use lockstep_model::explain::Trace;
+use lockstep_model::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier};
+use lockstep_model::screen::Screen;
+
+use super::explain::write;
 use super::{Session, Trouble, perform};
 use crate::options::{Effort, Outputs, Part};
 use crate::outputs::conclude;
 use crate::watch::Display;
-use lockstep_model::screen::Screen;
 
 /// What to check and how.
 pub(crate) struct Check {
@@ -20,7 +24,9 @@ pub(crate) struct Check {
     /// Whether to print JSON.
     pub(crate) json: bool,
     /// Whether to show expected counterexamples.
-    pub(crate) trace: bool,
+    pub(crate) show: bool,
+    /// Where to write the counterexample of the only run.
+    pub(crate) trace: Option<PathBuf>,
     /// What to leave behind.
     pub(crate) outputs: Outputs,
     /// How much it may cost.
@@ -29,6 +35,10 @@ pub(crate) struct Check {
 
 /// Performs runs and judges them.
 pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Result<Exit, Trouble> {
+    if check.trace.is_some() && check.names.len() != 1 {
+        let text = "--trace writes the counterexample of one run; name one, and only one";
+        return Err(Trouble::Failure(Failure::new(Exit::Usage, text)));
+    }
     let listed = listed(registry, &check.names, check.tier)?;
     let manifest = Manifest::read(&places.manifest)?;
     let runs = dealt(listed, check.part, &manifest)?;
@@ -38,13 +48,16 @@ pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Resu
         recorded: Some(&manifest),
         judged: true,
         display: if check.json { Display::Nothing } else { Display::of_stderr() },
-        screen: Screen::new(registry, check.json, check.trace),
+        screen: Screen::new(registry, check.json, check.show),
     };
     let mut findings = Findings::default();
     perform(&runs, &session, &mut |performed| {
         let certificate = Certificate::of(performed, registry, manifest.find(performed.run.name));
         check.outputs.leave(&certificate, performed.story(), registry)?;
         findings.certificates.push(certificate);
+        if let Some(path) = &check.trace {
+            write_trace(path, performed, registry)?;
+        }
         Ok(())
     })?;
     if check.names.is_empty() {
@@ -69,4 +82,19 @@ fn dealt<'a>(runs: Vec<&'a Run>, part: Part, manifest: &Manifest) -> Result<Vec<
     let Some(asked) = part.shard else { return Ok(runs) };
     let shard = asked.resolve(&|variable| std::env::var(variable).ok())?;
     Ok(shard.deal(&runs, manifest))
+}
+
+/// Writes the counterexample of a run, and says what became of it on standard error, where it disturbs no JSON.
+fn write_trace(path: &Path, performed: &Performed<'_>, registry: &Registry) -> Result<(), Trouble> {
+    let (shown, name) = (path.display(), performed.run.name);
+    let Some(trace) = Trace::of(performed, registry) else {
+        let finding = performed.finding();
+        anstream::eprintln!("{name}: {finding}, so there is no counterexample; {shown} is not written");
+        return Ok(());
+    };
+    write(path, &trace.to_json().map_err(std::io::Error::from)?)?;
+    anstream::eprintln!(
+        "wrote {shown}; `lockstep-check explain {shown}` shows it, `lockstep-check replay {shown}` repeats it"
+    );
+    Ok(())
 }

@@ -2,18 +2,22 @@
 
 mod check;
 mod estimate;
+mod explain;
 mod list;
 mod merge;
 mod new;
 mod record;
+mod replay;
 mod sim;
 
 pub(crate) use check::{Check, check};
 pub(crate) use estimate::estimate;
+pub(crate) use explain::{Explain, explain};
 pub(crate) use list::list;
 pub(crate) use merge::{Merge, merge};
 pub(crate) use new::new;
 pub(crate) use record::{compare, record};
+pub(crate) use replay::replay;
 pub(crate) use sim::{Sim, sim};
 
 use std::io;

@@ -9,9 +9,10 @@
 //! ```
 //! Agreed state is compared when the last poll of a turn has completed, before the run decision, and again after the next requests.
 //!
-//! Reading order: [`site`] (where ranks meet), [`request`] (what a rank knows of a request), [`rules`] (the table), [`rank`] (the loop),
+//! Reading order: [`site`] (where ranks meet), [`request`] (what a rank knows of a request), [`rules`] (the table), [`rank`] (the loop, and its `guards` by name),
 //! [`surroundings`] (what may happen to a rank), [`hazards`] (what must come out).
 
+mod guards;
 pub mod hazards;
 pub mod rank;
 pub mod request;

@@ -169,7 +169,7 @@ impl ConventionalRank {
         true
     }
 
-    fn polls_handshakes(&self) -> bool {
+    pub(super) fn polls_handshakes(&self) -> bool {
         let mut queue = self.requests.iter().filter(|request| shakes(request));
         match self.rules().handshake {
             HandshakeEntry::Always => true,
@@ -180,7 +180,7 @@ impl ConventionalRank {
         }
     }
 
-    fn polls_transfers(&self) -> bool {
+    pub(super) fn polls_transfers(&self) -> bool {
         match self.rules().transfer {
             TransferEntry::Always => true,
             TransferEntry::UnlessEmpty => self.requests.iter().any(transfers),
@@ -280,7 +280,7 @@ impl ConventionalRank {
         }
     }
 
-    fn batch(&self) -> Vec<usize> {
+    pub(super) fn batch(&self) -> Vec<usize> {
         match self.rules().run {
             Run::ReducedLanded => self.queued(|request| request.phase == Phase::Landed),
             Run::OwnLanded => self.queued(|request| request.phase == Phase::Landed || own_landed(request)),

@@ -5,7 +5,7 @@ use crate::conventional::request::{Phase, Request};
 use crate::conventional::rules::{Admission, Metadata, Variant};
 use crate::conventional::witnesses::witnesses;
 use crate::model::WorldModel;
-use crate::world::{Environment, Interleaving};
+use crate::world::{Action, Environment, Interleaving};
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::digest::Digest;
 use lockstep_spec::invariant::kv_before_run;
@@ -140,6 +140,14 @@ impl Environment for Surroundings {
             | Fact::RowLanded(_)
             | Fact::Retired => true,
         }
+    }
+
+    fn guards(
+        rank: &ConventionalRank,
+        action: &Action<Fact>,
+        concerned: bool,
+    ) -> Vec<(&'static str, String)> {
+        rank.guards(action, concerned)
     }
 
     fn describe(&self, rank: &ConventionalRank, _: usize) -> Vec<(String, String)> {

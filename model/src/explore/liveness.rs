@@ -95,7 +95,7 @@ pub fn turning_point<M: Live>(model: &M, walk: &Walk<M>) -> Option<usize> {
 }
 
 /// Whether benign steps through sound states lead from `state` to a goal; `None` if that takes too long to tell.
-fn goal_in_reach<M: Live>(model: &M, state: &M::State) -> Option<bool> {
+pub(crate) fn goal_in_reach<M: Live>(model: &M, state: &M::State) -> Option<bool> {
     let mut seen = BTreeSet::new();
     let mut open = vec![state.clone()];
     while let Some(state) = open.pop() {

@@ -9,6 +9,11 @@ use std::hash::Hash;
 use serde::Serialize;
 use stateright::Model;
 
+use super::event::StepEvent;
+
+/// The cell that names the collective a lane waits in. Drawings that show entries and completions leave its changes out.
+pub const WAITS_IN: &str = "waits in";
+
 /// One column of a drawn state, usually a rank; the report shows the cells that differ from the step before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lane {
@@ -31,6 +36,12 @@ impl Lane {
         self.cells.push((field.into(), value.to_string()));
         self
     }
+
+    /// The value of a cell, if it is there.
+    #[must_use]
+    pub fn value(&self, field: &str) -> Option<&str> {
+        self.cells.iter().find(|(name, _)| name == field).map(|(_, value)| value.as_str())
+    }
 }
 
 /// A model that can be explored exhaustively and whose runs can be drawn.
@@ -49,6 +60,12 @@ pub trait Explorable:
     /// The name of `action` in a counterexample.
     fn name_of_action(&self, action: &Self::Action) -> String {
         format!("{action:?}")
+    }
+
+    /// What happens in the step from `before` to `after`, in order. Drawings that know the kind of an event can say more than its name.
+    fn events(&self, before: &Self::State, action: &Self::Action, _after: &Self::State) -> Vec<StepEvent> {
+        let titles = self.lanes(before).into_iter().map(|lane| lane.title);
+        vec![StepEvent::named(self.name_of_action(action), titles)]
     }
 
     /// The property that a stuck state violates.

@@ -1,8 +1,12 @@
 //! What people see: one line a run, and counterexamples they can read.
 //!
-//! Reading order: `story` (a counterexample as data), `table` (its drawing), `words` (styles and wrapping), `line`.
+//! Reading order: `story` (a counterexample as data), `diverged` (where lanes decide differently), `table` (its drawing) with `row` and
+//! `band`, `words` (styles and wrapping), `line`.
 
+mod band;
+mod diverged;
 mod line;
+mod row;
 mod story;
 mod table;
 mod words;
@@ -10,6 +14,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+pub use diverged::{Decision, Diverged, diverged};
 pub use line::{RunLine, grouped, run_line, summary_line};
-pub use story::{Scene, Story};
-pub use table::draw;
+pub use story::{Change, Scene, Story};
+pub use table::{Drawing, draw};

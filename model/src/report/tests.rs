@@ -1,7 +1,7 @@
 //! Drawings of toy counterexamples, read in review like code.
 
 use super::words::{PLAIN, Words};
-use super::{RunLine, Story, draw, grouped, run_line, summary_line};
+use super::{Drawing, RunLine, Story, diverged, draw, grouped, run_line, summary_line};
 use crate::explore::{Counts, Lane, Settings};
 use crate::report::Scene;
 use crate::runs::{Progress, Runner, Safety};
@@ -9,6 +9,10 @@ use crate::toys::{Barrier, Crossing, Rule};
 
 fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
+}
+
+fn changes_of(story: &Story, property: (&str, &str), width: usize) -> String {
+    draw(story, property, Drawing { width, full: false })
 }
 
 fn story_of(model: &impl Runner) -> Story {
@@ -23,23 +27,23 @@ const MATCHED: (&str, &str) = ("matched", "all ranks that have entered a collect
 
 #[test]
 fn report_draws_lanes_side_by_side() {
-    insta::assert_snapshot!(plain(&draw(&skipped_poll(), MATCHED, 120)));
+    insta::assert_snapshot!(plain(&changes_of(&skipped_poll(), MATCHED, 120)));
 }
 
 #[test]
 fn report_wraps_narrow_lanes() {
-    insta::assert_snapshot!(plain(&draw(&skipped_poll(), MATCHED, 76)));
+    insta::assert_snapshot!(plain(&changes_of(&skipped_poll(), MATCHED, 76)));
 }
 
 #[test]
 fn report_stacks_lanes_that_do_not_fit() {
-    insta::assert_snapshot!(plain(&draw(&skipped_poll(), MATCHED, 40)));
+    insta::assert_snapshot!(plain(&changes_of(&skipped_poll(), MATCHED, 40)));
 }
 
 #[test]
 fn report_draws_a_cycle() {
     let starved = Progress(Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: false });
-    insta::assert_snapshot!(plain(&draw(
+    insta::assert_snapshot!(plain(&changes_of(
         &story_of(&starved),
         ("ends", "every ready request goes forward"),
         100
@@ -49,14 +53,14 @@ fn report_draws_a_cycle() {
 #[test]
 fn report_draws_a_stuck_state() {
     let crossed = Safety(Crossing { orders: [[0, 1], [1, 0]] });
-    insta::assert_snapshot!(plain(&draw(&story_of(&crossed), ("no-stuck", ""), 100)));
+    insta::assert_snapshot!(plain(&changes_of(&story_of(&crossed), ("no-stuck", ""), 100)));
 }
 
 #[test]
 fn report_keeps_to_the_width() {
     let story = skipped_poll();
     for width in 30..140 {
-        let drawn = plain(&draw(&story, MATCHED, width));
+        let drawn = plain(&changes_of(&story, MATCHED, width));
         let longest = drawn.lines().map(|line| line.chars().count()).max();
         assert!(longest <= Some(width), "{longest:?} at {width}:\n{drawn}");
     }
@@ -64,8 +68,12 @@ fn report_keeps_to_the_width() {
 
 #[test]
 fn report_shows_cells_that_come_and_go() {
-    let scene =
-        |action: Option<&str>, lane: Lane| Scene { action: action.map(str::to_owned), lanes: vec![lane] };
+    let scene = |action: Option<&str>, lane: Lane| Scene {
+        action: action.map(str::to_owned),
+        choice: 0,
+        events: Vec::new(),
+        lanes: vec![lane],
+    };
     let story = Story {
         scenes: vec![
             scene(None, Lane::new("rank 0").with("page", 3)),
@@ -75,13 +83,33 @@ fn report_shows_cells_that_come_and_go() {
         cycle_from: None,
         ending: "the end".to_owned(),
     };
-    let drawn = plain(&draw(&story, ("p", ""), 80));
+    let drawn = plain(&changes_of(&story, ("p", ""), 80));
     assert!(drawn.contains("slot 1") && drawn.contains("page gone"), "{drawn}");
 }
 
 #[test]
+fn report_names_the_guard_that_diverged() {
+    let guards = diverged(&skipped_poll());
+    let said: Vec<(usize, usize, &str)> = guards[0]
+        .decisions
+        .iter()
+        .map(|decision| (decision.lane, decision.step, decision.value.as_str()))
+        .collect();
+    assert_eq!((guards.len(), guards[0].guard.as_str()), (1, "the request here is ready"));
+    assert_eq!(said, [(0, 2, "yes"), (1, 4, "no")]);
+    let agreed = Progress(Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: false });
+    assert_eq!(diverged(&story_of(&agreed)), [], "by agreed values all decide the same");
+}
+
+#[test]
+fn report_draws_whole_states() {
+    let drawing = Drawing { width: 100, full: true };
+    insta::assert_snapshot!(plain(&draw(&skipped_poll(), MATCHED, drawing)));
+}
+
+#[test]
 fn report_marks_only_what_changed() {
-    let styled = draw(&skipped_poll(), MATCHED, 120);
+    let styled = changes_of(&skipped_poll(), MATCHED, 120);
     assert!(styled.contains("\u{1b}[1mready\u{1b}[0m"), "new values are bold: {styled:?}");
 }
 

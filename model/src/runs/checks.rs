@@ -24,7 +24,7 @@ action has fired and, where progress is checked, no fair behaviour waits for eve
 until the property it names is violated. Its *steps* are the length of the shortest way there; the run fails if the
 property holds or another one is violated first.
 
-Repeat any of it with `lockstep-check check RUN`, and see a counterexample with `lockstep-check check RUN --trace`.
+Repeat any of it with `lockstep-check check RUN`, and see a counterexample with `lockstep-check explain RUN`.
 ";
 
 /// The text of CHECKS.md.

@@ -7,7 +7,7 @@
 //!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json
 //! ```
 //!
-//! Reading order: `registry` (the list), `run`, `runner`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
+//! Reading order: `registry` (the list), `run`, `runner`, `retrace`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
 //! `checks`, `proved`, `record`.
 
 mod checks;
@@ -19,6 +19,7 @@ mod outcome;
 mod proved;
 mod record;
 mod registry;
+mod retrace;
 mod run;
 mod runner;
 mod session;
@@ -35,6 +36,7 @@ pub use outcome::{Exit, Kind, Outcome, Sampled, Scope, Verdict};
 pub use proved::{Proved, ProvedClass};
 pub use record::{Places, RecordError, files, recorded, stale, write};
 pub use registry::registry;
+pub use retrace::{Retraced, Script, ScriptStep, Stop};
 pub use run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
 pub use runner::{ASSERTION, Progress, Runner, Safety};
 pub use session::{Performed, expect_text};

@@ -8,6 +8,7 @@ use crate::report::Story;
 use stateright::Expectation;
 
 use super::outcome::{Kind, Outcome, Sampled, Scope, Verdict};
+use super::retrace::{Retraced, Script, retrace, stalled_at_end};
 
 /// The property under which a panic of the model is reported.
 pub const ASSERTION: &str = "assertion";
@@ -25,6 +26,9 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// [`ExploreError`] when the model cannot be judged soundly.
     fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError>;
+
+    /// Takes recorded steps again, without exploring, and says what is wrong where they end.
+    fn retrace(&self, script: &Script) -> Retraced;
 }
 
 /// Runs a model for safety: properties, witnesses, stuck states.
@@ -43,6 +47,10 @@ impl<M: Explorable + Send> Runner for Safety<M> {
 
     fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError> {
         sample(&self.0, steps, choose)
+    }
+
+    fn retrace(&self, script: &Script) -> Retraced {
+        retrace(&self.0, script, |_| None)
     }
 }
 
@@ -65,6 +73,10 @@ impl<M: Live + Send> Runner for Progress<M> {
 
     fn sample(&self, steps: u64, choose: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError> {
         sample(&self.0, steps, choose)
+    }
+
+    fn retrace(&self, script: &Script) -> Retraced {
+        retrace(&self.0, script, |walk| stalled_at_end(&self.0, walk, script.cycle_from))
     }
 }
 

@@ -300,6 +300,10 @@ impl Runner for Broken {
     fn sample(&self, _: u64, _: &mut dyn FnMut(usize) -> usize) -> Result<Sampled, ExploreError> {
         panic!("broken on purpose")
     }
+
+    fn retrace(&self, _script: &Script) -> Retraced {
+        unreachable!("a run that cannot be performed has no trace")
+    }
 }
 
 #[test]

@@ -5,7 +5,9 @@
 
 use stateright::{Model, Property};
 
-use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::explore::{
+    Collective, Explorable, Happening, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks,
+};
 
 /// How a rank decides which collective to enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,16 @@ pub enum Step {
 }
 
 impl Barrier {
+    /// The guard by which a rank decides.
+    fn decision(&self, group: &Group, rank: usize) -> Happening {
+        let guard = match self.rule {
+            Rule::Agreed => "the last poll said ready",
+            Rule::Local => "the request here is ready",
+        };
+        let value = if self.decide(group, rank) == Site::Forward { "yes" } else { "no" };
+        Happening::Decide { guard: guard.to_owned(), value: value.to_owned() }
+    }
+
     fn decide(&self, group: &Group, rank: usize) -> Site {
         let forward = match self.rule {
             Rule::Agreed => group.agreed,
@@ -184,6 +196,23 @@ impl Explorable for Barrier {
         }
     }
 
+    fn events(&self, before: &Group, step: &Step, after: &Group) -> Vec<StepEvent> {
+        match step {
+            Step::Arrive(rank) => {
+                vec![StepEvent::on(*rank, Happening::Fact { fact: "request ready".to_owned() })]
+            }
+            Step::Complete => entered(before, |collective| Happening::Complete { collective }),
+            Step::Decide(rank) => vec![StepEvent::on(*rank, self.decision(before, *rank))],
+            Step::Enter(_) if !matched(self, after) => {
+                entered(after, |collective| Happening::Mismatch { collective })
+            }
+            Step::Enter(rank) => entered(after, |collective| Happening::Enter { collective })
+                .into_iter()
+                .filter(|event| event.lane == Some(*rank))
+                .collect(),
+        }
+    }
+
     fn kinds(&self) -> Vec<&'static str> {
         vec!["arrive", "complete", "decide", "enter"]
     }
@@ -196,6 +225,16 @@ impl Explorable for Barrier {
             Step::Enter(_) => 3,
         }
     }
+}
+
+/// What happens to each collective that a rank has entered.
+fn entered(group: &Group, happens: fn(Collective) -> Happening) -> Vec<StepEvent> {
+    let site = |rank: &Rank| match rank.at {
+        At::Entered(site) => Some(Collective::new("group", format!("{site:?}"))),
+        At::Idle | At::Decided(_) => None,
+    };
+    let sites = group.ranks.iter().enumerate().filter_map(|(index, rank)| Some((index, site(rank)?)));
+    sites.map(|(index, collective)| StepEvent::on(index, happens(collective))).collect()
 }
 
 fn at_text(at: At) -> &'static str {

@@ -4,7 +4,7 @@
 
 use stateright::{Model, Property};
 
-use crate::explore::{Explorable, Lane};
+use crate::explore::{Collective, Explorable, Happening, Lane, StepEvent, WAITS_IN};
 
 /// The protocol; each rank enters the collectives in its order, again and again.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ impl Explorable for Crossing {
             let waits = self
                 .waits_in(progress, rank)
                 .map_or_else(|| "-".to_owned(), |number| format!("communicator {number}"));
-            Lane::new(format!("rank {rank}")).with("waits in", waits).with("behind", progress.behind[rank])
+            Lane::new(format!("rank {rank}")).with(WAITS_IN, waits).with("behind", progress.behind[rank])
         };
         (0..2).map(lane).collect()
     }
@@ -88,6 +88,22 @@ impl Explorable for Crossing {
         match step {
             Step::Complete(communicator) => format!("communicator {communicator} completes"),
             Step::Enter(rank) => format!("rank {rank} enters"),
+        }
+    }
+
+    fn events(&self, _: &Progress, step: &Step, after: &Progress) -> Vec<StepEvent> {
+        let collective = |number: u8| Collective::new(number.to_string(), format!("Collective{number}"));
+        match step {
+            Step::Complete(number) => (0..2)
+                .map(|rank| StepEvent::on(rank, Happening::Complete { collective: collective(*number) }))
+                .collect(),
+            Step::Enter(rank) => {
+                let entered = self.waits_in(after, *rank).map(collective);
+                entered
+                    .map(|collective| StepEvent::on(*rank, Happening::Enter { collective }))
+                    .into_iter()
+                    .collect()
+            }
         }
     }
 }

@@ -1,0 +1,105 @@
+//! The guards of the loop by name, as a drawing shows them where two ranks decide differently.
+
+use crate::conventional::rank::{ConventionalRank, Fact, Place};
+use crate::conventional::request::Phase;
+use crate::conventional::rules::{Admission, GiveUp, HandshakeEntry, Metadata, Run, TransferEntry};
+use crate::world::Action;
+
+type Guard = (&'static str, String);
+
+impl ConventionalRank {
+    /// What the guards say by which this rank decides when `action` happens, to it or (not `concerned`) to another rank alone.
+    pub(super) fn guards(&self, action: &Action<Fact>, concerned: bool) -> Vec<Guard> {
+        match action {
+            Action::Fact(_, fact) => self.guards_of_fact(*fact, concerned).into_iter().collect(),
+            Action::Turn(_) if concerned => self.guards_of_turn(),
+            Action::Retire(_) | Action::Turn(_) => Vec::new(),
+            Action::Complete => self.guards_of_completion(),
+        }
+    }
+
+    /// A rank that gives a request up at once decides for itself, and the others have not.
+    fn guards_of_fact(&self, fact: Fact, concerned: bool) -> Option<Guard> {
+        let gives_up =
+            |how: GiveUp, guard: &'static str| (how == GiveUp::AtOnce).then(|| (guard, yes(concerned)));
+        match fact {
+            Fact::RetriesExhausted => gives_up(self.rules().retries, "retries are used up here"),
+            Fact::TimedOut(_) => gives_up(self.rules().clock, "the request's time is up here"),
+            Fact::Arrived
+            | Fact::AddressResolved
+            | Fact::HandshakeDone(_)
+            | Fact::PageFreed
+            | Fact::KvLanded(_)
+            | Fact::RowLanded(_)
+            | Fact::Retired => None,
+        }
+    }
+
+    fn guards_of_turn(&self) -> Vec<Guard> {
+        match self.place {
+            Place::Requests => Vec::new(),
+            Place::HandshakePoll => {
+                let passes = (!self.polls_handshakes()).then(|| self.page_guard()).flatten();
+                self.handshake_guard().into_iter().chain(passes).collect()
+            }
+            Place::TransferPoll => self.transfer_guard().into_iter().collect(),
+            Place::RunOrIdle => vec![self.run_guard()],
+        }
+    }
+
+    fn guards_of_completion(&self) -> Vec<Guard> {
+        match self.place {
+            Place::Requests | Place::RunOrIdle => Vec::new(),
+            Place::HandshakePoll => self.page_guard().into_iter().collect(),
+            Place::TransferPoll => self.metadata_guard().into_iter().collect(),
+        }
+    }
+
+    fn handshake_guard(&self) -> Option<Guard> {
+        let guard = match self.rules().handshake {
+            HandshakeEntry::Always => return None,
+            HandshakeEntry::UnlessOwnShaken => "a receiver here is not WaitingForInput yet",
+            HandshakeEntry::UnlessReducedShaken => "a reduced poll was not WaitingForInput yet",
+        };
+        Some((guard, yes(self.polls_handshakes())))
+    }
+
+    fn transfer_guard(&self) -> Option<Guard> {
+        match self.rules().transfer {
+            TransferEntry::Always => None,
+            TransferEntry::UnlessEmpty => {
+                Some(("the transfer queue here is not empty", yes(self.polls_transfers())))
+            }
+        }
+    }
+
+    fn run_guard(&self) -> Guard {
+        let guard = match self.rules().run {
+            Run::ReducedLanded => "requests that the reduced poll has landed",
+            Run::OwnLanded => "requests that have landed here",
+            Run::LeaderBit => "requests of the batch that the leader announced",
+        };
+        (guard, self.batch().len().to_string())
+    }
+
+    fn page_guard(&self) -> Option<Guard> {
+        match self.rules().admission {
+            Admission::AgreedPages => None,
+            Admission::OwnPages => Some(("an earlier request's page is back here", yes(!self.page_late))),
+        }
+    }
+
+    fn metadata_guard(&self) -> Option<Guard> {
+        let mut queue = self.requests.iter().filter(|request| request.phase == Phase::Transferring);
+        match self.rules().metadata {
+            Metadata::WithKv | Metadata::BeforeReduce => None,
+            Metadata::AfterReduce => {
+                Some(("every metadata row is here", yes(queue.all(|request| request.row))))
+            }
+        }
+    }
+}
+
+fn yes(flag: bool) -> String {
+    if flag { "yes" } else { "no" }.to_string()
+}

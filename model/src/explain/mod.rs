@@ -1,0 +1,24 @@
+//! Counterexamples outside the terminal: a file that holds one, its drawings for other tools, and its replay.
+//!
+//! ```text
+//!  Performed ──▶ Trace ──▶ file (JSON) ──▶ Trace ──▶ formats (text, Mermaid, SVG, ShiViz, Chrome, ITF, a Rust test)
+//!                  └─────────────────────────┴────▶ replay on this build's model ──▶ the same, or where it diverges
+//! ```
+//!
+//! Reading order: `trace` (a counterexample with where it comes from), `file` (how it is written), `replay`, [`script`] (the same as a
+//! Rust test), `formats`, one file a format.
+
+mod file;
+mod formats;
+mod replay;
+pub mod script;
+mod trace;
+
+pub use file::TraceError;
+pub use formats::{Format, render};
+pub use replay::{Finding, Replay, replay};
+pub use script::{Path, PathError, path};
+pub use trace::Trace;
+
+/// Hash of the sources of this package that decide which paths there are.
+pub const MODEL_FINGERPRINT: &str = env!("LOCKSTEP_MODEL_FINGERPRINT");

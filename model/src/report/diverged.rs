@@ -1,0 +1,64 @@
+//! Where two lanes decide differently: the guard that diverged, and what it said on each.
+
+use std::collections::BTreeSet;
+
+use super::story::{Scene, Story};
+
+/// What a guard said on one lane, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Index of the lane.
+    pub lane: usize,
+    /// Index of the step.
+    pub step: usize,
+    /// What the guard said.
+    pub value: String,
+}
+
+/// A guard by which lanes decided differently.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diverged {
+    /// The guard.
+    pub guard: String,
+    /// The decisions that differ, by lane.
+    pub decisions: Vec<Decision>,
+}
+
+/// The guards of `story` whose decisions differ, the latest such decisions of each. Compared is the k-th decision of each lane with the
+/// k-th of every other: the lanes are to take the same decisions in the same order.
+#[must_use]
+pub fn diverged(story: &Story) -> Vec<Diverged> {
+    let decided = decisions(story);
+    let guards: BTreeSet<&str> = decided.iter().map(|(guard, _)| *guard).collect();
+    guards
+        .into_iter()
+        .filter_map(|guard| latest_difference(guard, &decided, story.titles().count()))
+        .collect()
+}
+
+fn decisions(story: &Story) -> Vec<(&str, Decision)> {
+    let of_scene = |(step, scene)| {
+        let scene: &Scene = scene;
+        scene.events.iter().filter_map(move |event| {
+            let (guard, value) = event.what.decision()?;
+            Some((guard, Decision { lane: event.lane?, step, value: value.to_owned() }))
+        })
+    };
+    story.scenes.iter().enumerate().flat_map(of_scene).collect()
+}
+
+fn latest_difference(guard: &str, decided: &[(&str, Decision)], lanes: usize) -> Option<Diverged> {
+    let of_lane = |lane: usize| -> Vec<&Decision> {
+        let mine = decided.iter().filter(|(name, decision)| *name == guard && decision.lane == lane);
+        mine.map(|(_, decision)| decision).collect()
+    };
+    let by_lane: Vec<Vec<&Decision>> = (0..lanes).map(of_lane).collect();
+    let most = by_lane.iter().map(Vec::len).max().unwrap_or(0);
+    let turn = |turn: usize| -> Vec<&Decision> {
+        by_lane.iter().filter_map(|decisions| decisions.get(turn).copied()).collect()
+    };
+    let differs =
+        |decisions: &Vec<&Decision>| decisions.windows(2).any(|pair| pair[0].value != pair[1].value);
+    let decisions = (0..most).rev().map(turn).find(differs)?;
+    Some(Diverged { guard: guard.to_owned(), decisions: decisions.into_iter().cloned().collect() })
+}

@@ -1,0 +1,9 @@
+//! Counterexamples outside the terminal: the trace file, its drawings, and its replay.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+mod command;
+mod file;
+mod formats;
+mod generated;
+mod support;
