@@ -68,7 +68,8 @@ fn put(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
     fs::rename(&unfinished, folder.join(name)).map_err(unwritable)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Trouble> {
+/// Writes a file, and the folders above it.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), Trouble> {
     let unwritable = |source| Trouble::Unwritable { path: path.to_owned(), source };
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(unwritable)?;

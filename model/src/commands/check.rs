@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use lockstep_model::ci::{Certificate, Findings};
 use lockstep_model::explain::Trace;
 use lockstep_model::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier};
-use lockstep_model::screen::Screen;
 
-use super::explain::write;
 use super::{Session, Trouble, perform};
 use crate::options::{Effort, Outputs, Part};
-use crate::outputs::conclude;
+use crate::outputs::{conclude, write};
 use crate::watch::Display;
+use lockstep_model::screen::Screen;
 
 /// What to check and how.
 pub(crate) struct Check {
@@ -55,10 +54,7 @@ pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Resu
         let certificate = Certificate::of(performed, registry, manifest.find(performed.run.name));
         check.outputs.leave(&certificate, performed.story(), registry)?;
         findings.certificates.push(certificate);
-        if let Some(path) = &check.trace {
-            write_trace(path, performed, registry)?;
-        }
-        Ok(())
+        check.trace.as_ref().map_or(Ok(()), |path| write_trace(path, performed, registry))
     })?;
     if check.names.is_empty() {
         findings.failures.extend(registry.validate(&manifest).err());

@@ -8,9 +8,10 @@ use lockstep_model::explain::{Format, Trace, render};
 use lockstep_model::explore::Settings;
 use lockstep_model::report::Drawing;
 use lockstep_model::runs::{Exit, Failure, Performed, Registry};
+use lockstep_model::screen::terminal_width;
 
 use super::Trouble;
-use lockstep_model::screen::terminal_width;
+use crate::outputs::write;
 
 /// Bytes that a trace file may have.
 const MOST_BYTES: u64 = 64 << 20;
@@ -56,13 +57,6 @@ pub(super) fn read(path: &Path) -> Result<Trace, Trouble> {
     }
     let text = String::from_utf8(bytes).map_err(|_| unreadable("it is no text".to_owned()))?;
     Trace::from_json(&text).map_err(|error| unreadable(error.to_string()))
-}
-
-/// Writes a file of output.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), Trouble> {
-    let unwritable =
-        |error: io::Error| Failure::new(Exit::Usage, format!("cannot write {}: {error}", path.display()));
-    fs::write(path, text).map_err(unwritable).map_err(Trouble::Failure)
 }
 
 fn explored(name: &str, registry: &Registry, settings: &Settings<'_>) -> Result<Trace, Trouble> {

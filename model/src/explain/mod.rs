@@ -19,6 +19,3 @@ pub use formats::{Format, render};
 pub use replay::{Finding, Replay, replay};
 pub use script::{Path, PathError, path};
 pub use trace::Trace;
-
-/// Hash of the sources of this package that decide which paths there are.
-pub const MODEL_FINGERPRINT: &str = env!("LOCKSTEP_MODEL_FINGERPRINT");

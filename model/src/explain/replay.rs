@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::MODEL_FINGERPRINT;
 use super::trace::Trace;
 use crate::explore::Lane;
 use crate::report::Scene;
@@ -91,7 +90,7 @@ pub fn replay(trace: &Trace, registry: &Registry) -> Result<Replay, Failure> {
 fn warnings(trace: &Trace, registry: &Registry) -> Vec<String> {
     let pairs = [
         ("specification", &trace.spec, registry.spec_fingerprint.as_str()),
-        ("model", &trace.model, MODEL_FINGERPRINT),
+        ("model", &trace.model, crate::FINGERPRINT),
     ];
     let differing = pairs.into_iter().filter(|(_, recorded, now)| recorded != now);
     let told = differing.map(|(what, recorded, now)| {

@@ -1,6 +1,5 @@
 //! A counterexample with all that a reader elsewhere needs to understand it, and a replay to repeat it.
 
-use super::MODEL_FINGERPRINT;
 use crate::report::Story;
 use crate::runs::{Kind, Performed, Registry, Script, ScriptStep, Verdict};
 
@@ -38,7 +37,7 @@ impl Trace {
             run: performed.run.name.to_owned(),
             params: performed.run.params.clone(),
             spec: registry.spec_fingerprint.clone(),
-            model: MODEL_FINGERPRINT.to_owned(),
+            model: crate::FINGERPRINT.to_owned(),
             kind,
             property: property.clone(),
             sentence: registry.sentence(property).to_owned(),
