@@ -32,6 +32,7 @@ pub mod report;
 pub mod runs;
 pub mod screen;
 pub mod toys;
+pub mod two_groups;
 pub mod world;
 
 /// Hash of this package's sources: what a certificate of a run is about, beside the specification.

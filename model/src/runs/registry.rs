@@ -4,6 +4,7 @@ mod agreed;
 mod conventional;
 mod decode;
 mod prefill;
+mod two_groups;
 
 use super::listing::Registry;
 use super::run::{Mode, PropertyDoc, Ranks};
@@ -15,10 +16,13 @@ pub fn registry() -> Registry {
     let mut runs = decode::proofs();
     runs.extend(prefill::proofs());
     runs.extend(agreed::proofs());
+    runs.extend(two_groups::proofs());
     runs.extend(conventional::hazards());
+    runs.extend(two_groups::hazards());
     runs.extend(decode::mutants());
     runs.extend(prefill::mutants());
     runs.extend(agreed::mutants());
+    runs.extend(two_groups::mutants());
     Registry {
         runs,
         properties: invariant::ALL.iter().map(document).collect(),
@@ -56,7 +60,7 @@ const NOT_COVERED: [&str; 13] = [
     "Crashes inside the model: a rank that dies ends the epoch in the runtime; no run lets a rank die between two steps.",
     "Epochs: forming a group again after its end, and the journal's resubmission.",
     "Pause, host copies of retracted KV, stop strings, chunked prefill, prefix caches.",
-    "The two groups together: each is explored against everything that the other may do, not against the other itself.",
+    "The two groups together beyond their runs: more ranks and slots, shutdown, corrupt rows, a group's death; with several ranks on a side, fair cycles.",
     "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
     "Transports, the driver and the front end: they are tested, not explored.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
