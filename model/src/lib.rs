@@ -18,6 +18,7 @@
 pub mod agreed_level;
 pub mod ci;
 pub mod conventional;
+pub mod coverage;
 pub mod decode;
 pub mod entries;
 pub mod explain;

@@ -141,6 +141,14 @@ enum Command {
         #[command(flatten)]
         effort: Effort,
     },
+    /// Show which proof is the first to reach each outcome, change of phase, failure and fact
+    Coverage {
+        /// Tier up to which proofs are performed
+        #[arg(long, value_enum, default_value = "quick")]
+        tier: Tier,
+        #[command(flatten)]
+        effort: Effort,
+    },
     /// List the runs
     List,
     /// Merge certificates of several machines into one report, and fail if a run is missing
@@ -168,6 +176,14 @@ enum Command {
         /// Folder to write it into; NAME in the current one if left out
         #[arg(long, value_name = "DIR")]
         path: Option<PathBuf>,
+    },
+    /// Show what notices each fault put into the protocol
+    Mutate {
+        /// Tier up to which mutants are performed
+        #[arg(long, value_enum, default_value = "quick")]
+        tier: Tier,
+        #[command(flatten)]
+        effort: Effort,
     },
     /// Take the steps of a trace file again on the model of this build
     Replay {
@@ -235,6 +251,7 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
         Command::Estimate { name, json, effort } => {
             commands::estimate(&registry, &places, (name, json, effort))
         }
+        Command::Coverage { tier, effort } => commands::coverage(&registry, tier, &effort.into()),
         Command::Explain { trace, format, full, output, effort } => {
             commands::explain(&registry, &Explain { trace, format, full, output, settings: effort.into() })
         }
@@ -242,6 +259,7 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
         Command::Merge { paths, names, tier, json, forms } => {
             commands::merge(&registry, &places, &Merge { paths, names, tier, json, forms })
         }
+        Command::Mutate { tier, effort } => commands::mutate(&registry, tier, &effort.into()),
         Command::New { name, path } => commands::new(&name, path),
         Command::Replay { trace } => commands::replay(&registry, &trace),
         Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort),

@@ -2,7 +2,7 @@
 
 use crate::entries::{completions, entries, retirement};
 use crate::explore::{
-    Explorable, Happening, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
+    Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
 };
 use crate::world::{Action, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
@@ -126,6 +126,14 @@ impl<E: Environment> Explorable for WorldModel<E> {
 
     fn kinds(&self) -> Vec<&'static str> {
         vec!["fact", "turn", "complete"]
+    }
+
+    fn points(&self) -> Vec<String> {
+        E::points()
+    }
+
+    fn next_noted(&self, state: &World<E>, action: Self::Action, notes: &mut Notes) -> Option<World<E>> {
+        Some(state.after_noted(&self.setting, &action, notes))
     }
 
     fn kind_of_action(&self, action: &Self::Action) -> usize {

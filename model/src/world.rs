@@ -9,6 +9,7 @@
 //! * *atomic completion*: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
 //!   writes its own state alone. It may hide a crash between two ranks' completions; crashes are not modelled here.
 
+use crate::explore::Notes;
 use crate::group::Group;
 use crate::rebase::Renaming;
 use lockstep_spec::counters::Counters;
@@ -63,7 +64,7 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
         setting: &Self::Setting,
         ranks: &[Self::Program],
         rank: usize,
-        local: &<Self::Program as RankProgram>::Local,
+        local: &LocalOf<Self>,
     ) -> Result<(), &'static str>;
 
     /// Checks a state in which every rank is between rounds.
@@ -97,12 +98,45 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
         Vec::new()
     }
 
+    /// Names of what all runs together should cover: facts, and what decisions do.
+    fn points() -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Notes a fact that reaches a rank.
+    fn note_fact(_fact: &FactOf<Self>, _notes: &mut Notes) {}
+
+    /// Where each slot's occupant stands in what is agreed: what a decision changes.
+    fn standings(_rank: &Self::Program) -> Vec<Standing> {
+        Vec::new()
+    }
+
+    /// Notes what a rank that stood so did, and where it has come to stand.
+    fn note_decision(
+        _before: &[Standing],
+        _rank: &Self::Program,
+        _locals: &[LocalOf<Self>],
+        _notes: &mut Notes,
+    ) {
+    }
+
     /// Description of a rank for a person: field and value.
     fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
 }
 
+/// Which occupant a slot has, and the index of its phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Counts up with each occupant.
+    pub generation: u64,
+    /// 0 where the slot is free.
+    pub phase: usize,
+}
+
 /// A fact of an environment's ranks.
 pub type FactOf<E> = <<E as Environment>::Program as RankProgram>::Fact;
+/// What an environment's ranks do alone.
+pub type LocalOf<E> = <<E as Environment>::Program as RankProgram>::Local;
 /// A site of an environment's ranks.
 pub type SiteOf<E> = <<E as Environment>::Program as RankProgram>::Site;
 
@@ -177,34 +211,61 @@ impl<E: Environment> World<E> {
     /// The state after a step.
     #[must_use]
     pub fn after(&self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Self {
+        self.after_noted(setting, action, &mut Notes::default())
+    }
+
+    /// The state after a step; notes what it covers.
+    #[must_use]
+    pub fn after_noted(&self, setting: &E::Setting, action: &Action<FactOf<E>>, notes: &mut Notes) -> Self {
         let mut next = self.clone();
-        if let Err(property) = next.take(setting, action) {
+        if let Err(property) = next.take(setting, action, notes) {
             next.violation = Some(property);
         }
         next
     }
 
-    fn take(&mut self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Result<(), &'static str> {
+    fn take(
+        &mut self,
+        setting: &E::Setting,
+        action: &Action<FactOf<E>>,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
         match action {
             Action::Fact(rank, fact) => {
                 self.environment.delivered(setting, *rank, fact);
-                self.step(setting, *rank, Event::Fact(fact.clone()))
+                self.see(setting, *rank, fact.clone(), notes)
             }
             Action::Retire(rank) => {
                 let fact = self.environment.completed(setting, &self.group.ranks, *rank);
                 self.group.device.retire(*rank);
-                self.step(setting, *rank, Event::Fact(fact))
+                self.see(setting, *rank, fact, notes)
             }
-            Action::Turn(rank) => self.step(setting, *rank, Event::Turn),
-            Action::Complete => self.complete(setting),
+            Action::Turn(rank) => self.step(setting, *rank, Event::Turn).map(|_| ()),
+            Action::Complete => self.complete(setting, notes),
         }
     }
 
-    fn complete(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
+    fn see(
+        &mut self,
+        setting: &E::Setting,
+        rank: usize,
+        fact: FactOf<E>,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
+        E::note_fact(&fact, notes);
+        self.step(setting, rank, Event::Fact(fact)).map(|_| ())
+    }
+
+    /// Decisions are the same on every rank; so one rank's are noted.
+    fn complete(&mut self, setting: &E::Setting, notes: &mut Notes) -> Result<(), &'static str> {
         let Posted { ticket, payload } = self.group.control.complete()?;
         self.group.device.check_round()?;
+        let before = E::standings(&self.group.ranks[0]);
         for rank in 0..self.group.ranks.len() {
-            self.step(setting, rank, Event::Completed { ticket, payload: payload.clone() })?;
+            let locals = self.step(setting, rank, Event::Completed { ticket, payload: payload.clone() })?;
+            if rank == 0 {
+                E::note_decision(&before, &self.group.ranks[0], &locals, notes);
+            }
         }
         self.close_round(setting)
     }
@@ -244,11 +305,12 @@ impl<E: Environment> World<E> {
         setting: &E::Setting,
         rank: usize,
         event: Event<FactOf<E>, SiteOf<E>>,
-    ) -> Result<(), &'static str> {
-        for local in self.group.step(rank, event)? {
-            self.environment.perform(setting, &self.group.ranks, rank, &local)?;
+    ) -> Result<Vec<LocalOf<E>>, &'static str> {
+        let locals = self.group.step(rank, event)?;
+        for local in &locals {
+            self.environment.perform(setting, &self.group.ranks, rank, local)?;
         }
-        Ok(())
+        Ok(locals)
     }
 
     /// Whether the group is at rest: nothing entered, nothing queued, nothing to do.

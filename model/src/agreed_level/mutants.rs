@@ -1,9 +1,10 @@
 //! The shipped rules, each broken once: to show that the checker would notice.
 
-use lockstep_spec::decode::evidence::Grant;
+use lockstep_spec::decode::evidence::{Grant, MetadataRow};
 use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::{Pressure, Rules, Work};
-use lockstep_spec::ids::SlotIndex;
+use lockstep_spec::ids::{Leg, SlotIndex};
+use lockstep_spec::poll::KvPoll;
 
 macro_rules! mutant {
     ($(#[$doc:meta])* $name:ident { $($body:item)* }) => {
@@ -209,3 +210,129 @@ mutant!(
         }
     }
 );
+
+mutant!(
+    /// A grant that is being revoked does not count as outstanding.
+    DrainedWhileRevoking {
+        fn drained(grant: Grant) -> bool {
+            matches!(grant, Grant::None | Grant::Revoking)
+        }
+    }
+);
+
+mutant!(
+    /// Requests are resumed and admitted although a running one lacks its page: a control. A request lacks one page at most, and then
+    /// none is free, so that this rule shows in what is said and not in what is done.
+    ResumesAheadOfGrowth {
+        fn may_resume(_: Pressure) -> bool {
+            true
+        }
+
+        fn may_admit(pressure: Pressure) -> bool {
+            !pressure.retracted_waits
+        }
+    }
+);
+
+mutant!(
+    /// New requests take pages before retracted ones are looked at.
+    AdmitsFirst {
+        fn order() -> &'static [Work] {
+            &ADMITS_FIRST
+        }
+    }
+);
+
+mutant!(
+    /// A request that fits passes an older one that lacks pages.
+    PassesMisfits {
+        fn first_misfit_stops() -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
+    /// A victim is chosen although the pages that others give up would do.
+    IgnoresPromised {
+        fn counts_promised() -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
+    /// A start does not take the page of its first launch.
+    StartsWithoutFirstLaunch {
+        fn positions_to_start(tenant: &Tenant) -> u32 {
+            tenant.request.prompt_tokens + tenant.generated
+        }
+    }
+);
+
+mutant!(
+    /// A request is launched as if none of its forwards were in flight.
+    LaunchesPastItsLimit {
+        fn wants_launch(tenant: &Tenant, _: u32) -> bool {
+            tenant.wants_launch(0)
+        }
+    }
+);
+
+mutant!(
+    /// A plan has the oldest request alone.
+    PlansOne {
+        fn plan_order(mut slots: Vec<SlotIndex>) -> Vec<SlotIndex> {
+            slots.truncate(1);
+            slots
+        }
+    }
+);
+
+mutant!(
+    /// A retracted request starts its next transfer before every rank's handshake for it.
+    StartsAgainUnshaken {
+        fn may_start_again(_: Option<KvPoll>) -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// A metadata row is taken whatever leg its writer believes in.
+    TakesForeignRows {
+        fn row_failure(row: &MetadataRow, _: Leg) -> Option<KvPoll> {
+            (!row.sound).then_some(KvPoll::Corrupt)
+        }
+    }
+);
+
+mutant!(
+    /// A metadata row is taken whatever its checksum says.
+    TakesCorruptRows {
+        fn row_failure(row: &MetadataRow, leg: Leg) -> Option<KvPoll> {
+            (row.echo != leg).then_some(KvPoll::WrongLeg)
+        }
+    }
+);
+
+mutant!(
+    /// Nothing is ever late.
+    NeverLate {
+        fn late(_: u32, _: u32) -> bool {
+            false
+        }
+    }
+);
+
+const ADMITS_FIRST: [Work; 9] = [
+    Work::Record,
+    Work::Retire,
+    Work::Abort,
+    Work::Poll,
+    Work::Release,
+    Work::Grow,
+    Work::Admit,
+    Work::Resume,
+    Work::Compose,
+];

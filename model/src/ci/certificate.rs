@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::counterexample::Counterexample;
 use crate::explore::{Counts, collision_bound};
 use crate::runs::{
-    Exit, Expect, Outcome, Performed, Purpose, Record, RecordedExpect, Registry, Run, Tier, Verdict, give_up,
+    Exit, Outcome, Performed, Purpose, Record, RecordedExpect, Registry, Run, Tier, Verdict, expectation,
+    give_up,
 };
 
 /// Version of the form of certificates.
@@ -197,13 +198,25 @@ impl Certificate {
     /// Whether what is said of the run bears its being ok: the expected verdict, nothing left open, the recorded counts.
     #[must_use]
     pub fn bears_ok(&self) -> bool {
-        let as_expected = match (&self.expected.property, &self.found) {
-            (None, Some(Verdict::Holds)) => {
-                self.exhausted && self.size.unexpanded == 0 && self.witnesses.missing.is_empty()
+        let property = self.expected.property.as_ref();
+        let whole = self.exhausted && self.size.unexpanded == 0;
+        let as_expected = match (self.expected.verdict, &self.found) {
+            (RecordedExpect::Holds | RecordedExpect::Moves, Some(Verdict::Holds)) => {
+                whole && self.witnesses.missing.is_empty()
             }
-            (Some(expected), Some(Verdict::Fault { property, .. })) => expected == property,
-            (None, Some(Verdict::Fault { .. } | Verdict::Unknown(_) | Verdict::Vacuous { .. }))
-            | (Some(_), Some(Verdict::Holds | Verdict::Unknown(_) | Verdict::Vacuous { .. }))
+            (RecordedExpect::Violates, Some(Verdict::Fault { property: found, .. })) => {
+                property == Some(found)
+            }
+            (RecordedExpect::Loses, Some(Verdict::Holds | Verdict::Vacuous { .. })) => whole,
+            (
+                RecordedExpect::Holds | RecordedExpect::Moves,
+                Some(Verdict::Fault { .. } | Verdict::Unknown(_) | Verdict::Vacuous { .. }),
+            )
+            | (
+                RecordedExpect::Violates,
+                Some(Verdict::Holds | Verdict::Unknown(_) | Verdict::Vacuous { .. }),
+            )
+            | (RecordedExpect::Loses, Some(Verdict::Fault { .. } | Verdict::Unknown(_)))
             | (_, None) => false,
         };
         let counted = self.recorded.as_ref().is_some_and(|recorded| recorded.numbers == self.numbers());
@@ -255,12 +268,8 @@ impl Expected {
     /// What `run` must find.
     #[must_use]
     pub fn of(run: &Run) -> Self {
-        match run.expect {
-            Expect::Holds => Self { verdict: RecordedExpect::Holds, property: None },
-            Expect::Violates(property) => {
-                Self { verdict: RecordedExpect::Violates, property: Some(property.to_owned()) }
-            }
-        }
+        let (verdict, property) = expectation(run.expect);
+        Self { verdict, property: property.map(str::to_owned) }
     }
 }
 

@@ -1,20 +1,25 @@
 //! What the subcommands do, one file a subcommand.
 
 mod check;
+mod coverage;
 mod estimate;
 mod explain;
 mod list;
 mod merge;
+mod mutate;
 mod new;
 mod record;
 mod replay;
 mod sim;
 
 pub(crate) use check::{Check, check};
+pub(crate) use coverage::coverage;
+use coverage::covered;
 pub(crate) use estimate::estimate;
 pub(crate) use explain::{Explain, explain};
 pub(crate) use list::list;
 pub(crate) use merge::{Merge, merge};
+pub(crate) use mutate::mutate;
 pub(crate) use new::new;
 pub(crate) use record::{compare, record};
 pub(crate) use replay::replay;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
 
-use super::{Session, Trouble, first_failure, perform};
+use super::{Session, Trouble, covered, first_failure, perform};
 use crate::options::Effort;
 use crate::watch::Display;
 use lockstep_model::screen::Screen;
@@ -72,7 +72,8 @@ fn texts(
     if let Some(failure) = first_failure(&performed) {
         return Ok(Err(failure.exit));
     }
+    let coverage = covered(&performed)?;
     let manifest = recorded(registry, &old, &performed);
     registry.validate(&manifest).map_err(Trouble::Failure)?;
-    Ok(Ok(files(registry, &manifest, places)?))
+    Ok(Ok(files(registry, &manifest, &coverage, places)?))
 }

@@ -62,8 +62,8 @@ fn judged(run: &Run, sim: &Sim, swarm: &Swarm) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Budget, text));
     }
     match run.expect {
-        Expect::Holds if swarm.met.steps > 0 => Ok(()),
-        Expect::Holds => {
+        Expect::Holds | Expect::Loses(_) | Expect::Moves(_) if swarm.met.steps > 0 => Ok(()),
+        Expect::Holds | Expect::Loses(_) | Expect::Moves(_) => {
             Err(Failure::new(Exit::Vacuous, format!("no step was taken in {} seeds", sim.seeds)))
         }
         Expect::Violates(property) => {

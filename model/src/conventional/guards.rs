@@ -1,8 +1,11 @@
 //! The guards of the loop by name, as a drawing shows them where two ranks decide differently.
 
-use crate::conventional::rank::{ConventionalRank, Fact, Place};
-use crate::conventional::request::Phase;
-use crate::conventional::rules::{Admission, GiveUp, HandshakeEntry, Metadata, Run, TransferEntry};
+use crate::conventional::fact::Fact;
+use crate::conventional::rank::{ConventionalRank, Place};
+use crate::conventional::request::{MetadataRow, Phase};
+use crate::conventional::rules::{
+    Admission, DrainEntry, GiveUp, HandshakeEntry, Metadata, Receive, Run, TransferEntry, Word,
+};
 use crate::world::Action;
 
 type Guard = (&'static str, String);
@@ -25,34 +28,65 @@ impl ConventionalRank {
         match fact {
             Fact::RetriesExhausted => gives_up(self.rules().retries, "retries are used up here"),
             Fact::TimedOut(_) => gives_up(self.rules().clock, "the request's time is up here"),
+            Fact::AbortHeard if self.rules().aborts == Word::AsHeard => {
+                Some(("the abort was heard here", yes(concerned)))
+            }
             Fact::Arrived
+            | Fact::AbortHeard
+            | Fact::PauseHeard
+            | Fact::ResumeHeard
+            | Fact::SwitchAsked
             | Fact::AddressResolved
             | Fact::HandshakeDone(_)
             | Fact::PageFreed
             | Fact::KvLanded(_)
-            | Fact::RowLanded(_)
-            | Fact::Retired => None,
+            | Fact::RowLanded(..)
+            | Fact::Fenced(_)
+            | Fact::LogitsDiffer
+            | Fact::Retired
+            | Fact::HostFull
+            | Fact::CopyDone(_)
+            | Fact::ReleaseThrows => None,
         }
     }
 
     fn guards_of_turn(&self) -> Vec<Guard> {
         match self.place {
-            Place::Requests => Vec::new(),
+            Place::Requests => self.receive_guard().into_iter().collect(),
             Place::HandshakePoll => {
                 let passes = (!self.polls_handshakes()).then(|| self.page_guard()).flatten();
                 self.handshake_guard().into_iter().chain(passes).collect()
             }
             Place::TransferPoll => self.transfer_guard().into_iter().collect(),
+            Place::CacheDrain => self.drain_guard().into_iter().collect(),
             Place::RunOrIdle => vec![self.run_guard()],
         }
     }
 
     fn guards_of_completion(&self) -> Vec<Guard> {
         match self.place {
-            Place::Requests | Place::RunOrIdle => Vec::new(),
+            Place::Requests | Place::CacheDrain | Place::RunOrIdle => Vec::new(),
             Place::HandshakePoll => self.page_guard().into_iter().collect(),
             Place::TransferPoll => self.metadata_guard().into_iter().collect(),
         }
+    }
+
+    fn receive_guard(&self) -> Option<Guard> {
+        let guard = match self.rules().receive {
+            Receive::Always => return None,
+            Receive::UnlessBatchRan => "the last turn ran no forward",
+            Receive::UnlessOwnRowsRan => "the last forward had no row of this rank",
+        };
+        Some((guard, yes(!self.deaf)))
+    }
+
+    fn drain_guard(&self) -> Option<Guard> {
+        let guard = match self.rules().drain {
+            DrainEntry::Absent | DrainEntry::Always => return None,
+            DrainEntry::UnlessOwnEmpty => "a host copy of this rank is in flight",
+            DrainEntry::WhenOwnEventFired => "the event of the oldest host copy has fired here",
+        };
+        Some((guard, yes(self.drains())))
     }
 
     fn handshake_guard(&self) -> Option<Guard> {
@@ -93,9 +127,10 @@ impl ConventionalRank {
         let mut queue = self.requests.iter().filter(|request| request.phase == Phase::Transferring);
         match self.rules().metadata {
             Metadata::WithKv | Metadata::BeforeReduce => None,
-            Metadata::AfterReduce => {
-                Some(("every metadata row is here", yes(queue.all(|request| request.row))))
-            }
+            Metadata::AfterReduce => Some((
+                "every metadata row is here",
+                yes(queue.all(|request| request.row != MetadataRow::Missing)),
+            )),
         }
     }
 }

@@ -1,39 +1,16 @@
 //! One rank of a conventional group: the loop, with its rules looked up in [`crate::conventional::rules`].
 //!
-//! Each turn stands at one place and enters that place's collective or passes it; what reached the rank in between is read then.
+//! Each turn stands at one place and enters that place's collective or passes it; what reached the rank in between is read then. What
+//! it does there is in [`super::polls`] (the two polls), [`super::pages`], [`super::batch`] (run or idle) and [`super::cache`].
 
+use crate::conventional::fact::Fact;
 use crate::conventional::request::{Phase, Request};
-use crate::conventional::rules::{
-    Admission, GiveUp, HandshakeEntry, Metadata, Payload, Rules, Run, TransferEntry, Variant,
-};
+use crate::conventional::rules::{Receive, Rules, Run, Switch, Word};
 use crate::conventional::site::Site;
+use crate::conventional::variant::Variant;
 use lockstep_spec::agreed::Words;
 use lockstep_spec::counters::{Counter, Counters};
-use lockstep_spec::poll::KvPoll;
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
-
-/// What reaches one rank alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fact {
-    /// The next request reached rank 0.
-    Arrived,
-    /// The prefill address was looked up: a hit for requests to come, a resolved miss for those that wait.
-    AddressResolved,
-    /// The retries for the prefill address are used up.
-    RetriesExhausted,
-    /// The receiver of a request is `WaitingForInput`.
-    HandshakeDone(usize),
-    /// The page that an earlier request held is back in this rank's allocator.
-    PageFreed,
-    /// A request's KV landed.
-    KvLanded(usize),
-    /// A request's metadata row landed.
-    RowLanded(usize),
-    /// The time of a waiting request is up, by this rank's clock.
-    TimedOut(usize),
-    /// The oldest forward has finished on this rank's device.
-    Retired,
-}
 
 /// What a rank knows of the prefill address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +32,8 @@ pub enum Place {
     HandshakePoll,
     /// Before the transfer poll.
     TransferPoll,
+    /// Before the reduction of host copies.
+    CacheDrain,
     /// Before run or idle.
     RunOrIdle,
 }
@@ -63,7 +42,33 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Launch(pub Vec<usize>);
 
-type Effects = Vec<Effect<Posted<Site>, Launch>>;
+pub(super) type Effects = Vec<Effect<Posted<Site>, Launch>>;
+
+/// What the front end told this rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Heard {
+    /// Requests that have arrived.
+    pub arrived: usize,
+    /// Whether all requests are to end.
+    pub abort: bool,
+    /// Whether the group is to pause.
+    pub pause: bool,
+    /// Whether the group is to take the other role.
+    pub switch: bool,
+}
+
+/// Where finished requests' pages are kept, by indices of requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Cache {
+    /// Copies to the host that are not drained, in the order in which they were asked for.
+    pub issued: Vec<usize>,
+    /// Those of them that are done on this rank, in the order in which they were.
+    pub done: Vec<usize>,
+    /// Whether this rank's host has no room.
+    pub host_full: bool,
+    /// Landings, in the order of the clock that the prefix cache goes by.
+    pub touched: Vec<usize>,
+}
 
 /// One rank of a conventional group.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -71,38 +76,67 @@ pub struct ConventionalRank {
     pub(super) variant: Variant,
     /// Turns of the loop that end before the result of their forward is read: 0 in the normal loop, 1 under overlap.
     pub(super) lag: usize,
-    pub(super) leads: bool,
+    pub(super) index: usize,
     pub(super) pages: usize,
     pub(super) place: Place,
     pub(super) requests: Vec<Request>,
-    /// Requests that have reached this rank's front end.
-    pub(super) arrived: usize,
+    pub(super) heard: Heard,
+    pub(super) cache: Cache,
     pub(super) address: Address,
-    /// Whether an earlier request's page is not back yet.
+    /// Whether what an earlier request held is not back yet.
     pub(super) page_late: bool,
+    /// Whether giving the next page back throws.
+    pub(super) throws: bool,
+    /// Pages that are neither free nor held.
+    pub(super) lost: usize,
     /// Whether the leader said that there is a batch.
     pub(super) batch_said: bool,
+    /// Whether a switch of role is being voted on.
+    pub(super) switch_said: bool,
+    /// Whether this rank has taken the other role.
+    pub(super) switched: bool,
+    /// Whether the last forward lets this rank pass the request broadcast once.
+    pub(super) deaf: bool,
+    /// Whether this rank's next sample differs.
+    pub(super) drifted: bool,
+    /// Rows of the last forward, where they are compared.
+    pub(super) rows: Vec<usize>,
     /// Batches of the last turns whose results are not read, oldest first; an idle turn's is empty.
     pub(super) unread: Vec<Vec<usize>>,
     /// Finished forwards whose results are not read.
     pub(super) retired: usize,
 }
 
+/// Words of the request broadcast.
+const ARRIVED: usize = 0;
+const BATCH: usize = 1;
+const ABORT: usize = 2;
+const PAUSE: usize = 3;
+const SWITCH: usize = 4;
+
 impl ConventionalRank {
-    /// A rank before its first turn, with a page for each of `pages` requests.
+    /// A rank before its first turn, with `pages` pages for `requests` requests.
     #[must_use]
-    pub fn new(variant: Variant, overlap: bool, leads: bool, requests: usize, pages: usize) -> Self {
+    pub fn new(variant: Variant, overlap: bool, index: usize, requests: usize, pages: usize) -> Self {
         Self {
             variant,
             lag: usize::from(overlap),
-            leads,
+            index,
             pages,
             place: Place::Requests,
             requests: vec![Request::ABSENT; requests],
-            arrived: 0,
+            heard: Heard::default(),
+            cache: Cache::default(),
             address: Address::Missing,
-            page_late: variant.rules().admission == Admission::OwnPages,
+            page_late: variant.rules().memory_lags(),
+            throws: false,
+            lost: 0,
             batch_said: false,
+            switch_said: false,
+            switched: false,
+            deaf: false,
+            drifted: false,
+            rows: Vec::new(),
             unread: Vec::new(),
             retired: 0,
         }
@@ -112,25 +146,23 @@ impl ConventionalRank {
         self.variant.rules()
     }
 
+    /// Whether this rank is the one that the front end talks to.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.index == 0
+    }
+
     /// Indices of the requests in `queue`, in order of arrival.
-    fn queued(&self, queue: fn(&Request) -> bool) -> Vec<usize> {
+    pub(super) fn queued(&self, queue: impl Fn(&Request) -> bool) -> Vec<usize> {
         (0..self.requests.len()).filter(|index| queue(&self.requests[*index])).collect()
     }
 
     fn turn(&mut self, effects: &mut Effects) {
         match self.place {
             Place::Requests => self.begin(effects),
-            Place::HandshakePoll if self.polls_handshakes() => {
-                let words = self.words(shakes, |_, request| request.handshake_poll());
-                effects.push(Effect::Enter(Site::HandshakePoll.post(words)));
-            }
-            Place::HandshakePoll => self.pass_handshakes(),
-            Place::TransferPoll if self.polls_transfers() => {
-                let words =
-                    self.words(transfers, |rules, request| request.transfer_poll(landed(rules, request)));
-                effects.push(Effect::Enter(Site::TransferPoll.post(words)));
-            }
-            Place::TransferPoll => self.place = Place::RunOrIdle,
+            Place::HandshakePoll => self.turn_handshakes(effects),
+            Place::TransferPoll => self.turn_transfers(effects),
+            Place::CacheDrain => self.turn_drain(effects),
             Place::RunOrIdle => self.run_or_idle(effects),
         }
     }
@@ -143,70 +175,61 @@ impl ConventionalRank {
         if self.address == Address::Resolved {
             self.address = Address::Cached;
         }
+        if core::mem::take(&mut self.deaf) {
+            self.place = Place::HandshakePoll;
+            return;
+        }
         let words = self.news();
         effects.push(Effect::Enter(Site::Requests.post(words)));
     }
 
-    /// This rank's payload of the request broadcast; the leader's counts.
-    fn news(&self) -> Words {
-        let batch = self.requests.iter().any(|request| request.phase == Phase::Landed || own_landed(request));
-        match self.rules().run {
-            Run::ReducedLanded | Run::OwnLanded => vec![self.arrived as u64],
-            Run::LeaderBit => vec![self.arrived as u64, u64::from(batch)],
-        }
+    /// This rank's payload of the request broadcast; the leader's counts. What is broadcast once is forgotten.
+    fn news(&mut self) -> Words {
+        let Rules { run, aborts, pause, .. } = self.rules();
+        let landed =
+            self.requests.iter().any(|request| request.phase == Phase::Landed || own_landed(request));
+        let mut words = vec![self.heard.arrived as u64];
+        words.resize(SWITCH + 1, 0);
+        words[BATCH] = u64::from(run == Run::LeaderBit && landed);
+        words[ABORT] = u64::from(aborts == Word::Broadcast && core::mem::take(&mut self.heard.abort));
+        words[PAUSE] = u64::from(pause == Word::Broadcast && self.heard.pause);
+        words[SWITCH] = u64::from(core::mem::take(&mut self.heard.switch));
+        words
     }
 
-    /// Ends the requests of the oldest batch, if its forward has retired.
-    fn read_oldest(&mut self) -> bool {
-        let ran = self.unread.first().is_some_and(|batch| !batch.is_empty());
-        if ran && self.retired == 0 {
-            return false;
-        }
-        self.retired -= usize::from(ran);
-        for index in self.unread.remove(0) {
-            self.requests[index].end(Phase::Done);
-        }
-        true
-    }
-
-    pub(super) fn polls_handshakes(&self) -> bool {
-        let mut queue = self.requests.iter().filter(|request| shakes(request));
-        match self.rules().handshake {
-            HandshakeEntry::Always => true,
-            HandshakeEntry::UnlessOwnShaken => {
-                queue.any(|request| request.handshake_poll() != KvPoll::WaitingForInput)
+    fn take_requests(&mut self, words: &[u64]) {
+        let said = |word: usize| words.get(word) == Some(&1);
+        for (index, request) in (0..).zip(&mut self.requests) {
+            let arrived = words.get(ARRIVED).is_some_and(|arrived| index < *arrived);
+            if request.phase == Phase::Absent && arrived && !self.switched {
+                request.phase = Phase::Handshaking;
             }
-            HandshakeEntry::UnlessReducedShaken => queue.any(|request| request.phase != Phase::Handshaken),
         }
-    }
-
-    pub(super) fn polls_transfers(&self) -> bool {
-        match self.rules().transfer {
-            TransferEntry::Always => true,
-            TransferEntry::UnlessEmpty => self.requests.iter().any(transfers),
+        self.batch_said = said(BATCH);
+        if said(ABORT) {
+            self.abort_all();
         }
-    }
-
-    /// This rank's payload of a poll over `queue`.
-    fn words(&self, queue: fn(&Request) -> bool, poll: fn(Rules, &Request) -> KvPoll) -> Words {
-        let rules = self.rules();
-        let polled = self.polled(queue).into_iter();
-        polled.map(|index| poll(rules, &self.requests[index]).code()).collect()
-    }
-
-    /// The requests that the words of a poll over `queue` stand for.
-    fn polled(&self, queue: fn(&Request) -> bool) -> Vec<usize> {
-        match self.rules().payload {
-            Payload::Fixed => self.queued(|_| true),
-            Payload::AsQueue => self.queued(queue),
+        match self.rules().switch {
+            Switch::Unasked => {}
+            Switch::Voted => self.switch_said = said(SWITCH),
+            Switch::OwnMemory => self.switched |= said(SWITCH) && !self.page_late,
         }
+        let paused = match self.rules().pause {
+            Word::Unsaid => false,
+            Word::Broadcast => said(PAUSE),
+            Word::AsHeard => self.heard.pause,
+        };
+        self.place = if paused { Place::Requests } else { Place::HandshakePoll };
     }
 
-    /// The reduced polls of the requests in `queue`.
-    fn reduced(&self, queue: fn(&Request) -> bool, words: &[u64]) -> Vec<(usize, KvPoll)> {
-        let polls = words.iter().copied().map(KvPoll::from_code);
-        let polled = self.polled(queue).into_iter().zip(polls);
-        polled.filter(|(index, _)| queue(&self.requests[*index])).collect()
+    /// Whether the next request broadcast is passed after a forward of `batch`.
+    pub(super) fn deafened(&self, batch: &[usize]) -> bool {
+        match self.rules().receive {
+            Receive::Always => false,
+            Receive::UnlessBatchRan => !batch.is_empty(),
+            // Data-parallel attention deals requests out to the ranks in turn; at the sizes explored there are no more requests than ranks.
+            Receive::UnlessOwnRowsRan => batch.contains(&self.index),
+        }
     }
 
     fn completed(&mut self, site: Site, words: &[u64]) {
@@ -214,145 +237,14 @@ impl ConventionalRank {
             Site::Requests => self.take_requests(words),
             Site::HandshakePoll => self.take_handshakes(words),
             Site::TransferPoll => self.take_transfers(words),
+            Site::CacheDrain => self.take_drained(words),
             Site::Forward => {}
         }
     }
-
-    fn take_requests(&mut self, words: &[u64]) {
-        for (index, request) in (0..).zip(&mut self.requests) {
-            if request.phase == Phase::Absent && words.first().is_some_and(|arrived| index < *arrived) {
-                request.phase = Phase::Handshaking;
-            }
-        }
-        self.batch_said = words.get(1) == Some(&1);
-        self.place = Place::HandshakePoll;
-    }
-
-    fn take_handshakes(&mut self, words: &[u64]) {
-        for (index, poll) in self.reduced(shakes, words) {
-            if poll.failure().is_some() {
-                self.requests[index].end(Phase::Dropped);
-            } else if poll == KvPoll::WaitingForInput {
-                self.requests[index].phase = Phase::Handshaken;
-            }
-        }
-        self.admit();
-    }
-
-    /// Goes on without the poll: by the guard, whoever is in the queue is `WaitingForInput`.
-    fn pass_handshakes(&mut self) {
-        for index in self.queued(shakes) {
-            self.requests[index].phase = Phase::Handshaken;
-        }
-        self.admit();
-    }
-
-    /// Gives pages out in order of arrival.
-    fn admit(&mut self) {
-        let held = self.queued(|request| request.phase.holds_page()).len();
-        let late = match self.rules().admission {
-            Admission::AgreedPages => 0,
-            Admission::OwnPages => usize::from(self.page_late),
-        };
-        let ready = self.queued(|request| request.phase == Phase::Handshaken);
-        for index in ready.into_iter().take(self.pages.saturating_sub(held + late)) {
-            self.requests[index].phase = Phase::Transferring;
-        }
-        self.place = Place::TransferPoll;
-    }
-
-    fn take_transfers(&mut self, words: &[u64]) {
-        for (index, poll) in self.reduced(transfers, words) {
-            if poll.failure().is_some() {
-                self.requests[index].end(Phase::Dropped);
-            } else if poll == KvPoll::Success && self.keeps_landed(index) {
-                self.requests[index].land();
-            }
-        }
-        self.place = Place::RunOrIdle;
-    }
-
-    /// Whether nothing is left to look for on this rank once the reduced poll says success.
-    fn keeps_landed(&self, index: usize) -> bool {
-        match self.rules().metadata {
-            Metadata::WithKv | Metadata::BeforeReduce => true,
-            Metadata::AfterReduce => self.requests[index].row,
-        }
-    }
-
-    pub(super) fn batch(&self) -> Vec<usize> {
-        match self.rules().run {
-            Run::ReducedLanded => self.queued(|request| request.phase == Phase::Landed),
-            Run::OwnLanded => self.queued(|request| request.phase == Phase::Landed || own_landed(request)),
-            Run::LeaderBit if self.batch_said => {
-                self.queued(|request| matches!(request.phase, Phase::Transferring | Phase::Landed))
-            }
-            Run::LeaderBit => Vec::new(),
-        }
-    }
-
-    fn run_or_idle(&mut self, effects: &mut Effects) {
-        let batch = self.batch();
-        for index in &batch {
-            self.requests[*index].phase = Phase::Running;
-        }
-        if !batch.is_empty() {
-            effects.push(Effect::Local(Launch(batch.clone())));
-            effects.push(Effect::Enter(Site::launch(batch.len())));
-        }
-        self.unread.push(batch);
-        self.place = Place::Requests;
-    }
-
-    fn see(&mut self, fact: Fact) {
-        match fact {
-            Fact::Arrived => self.arrived += 1,
-            Fact::AddressResolved => {
-                let missed = self.requests.iter().any(shakes);
-                self.address = if missed { Address::Resolved } else { Address::Cached };
-            }
-            Fact::RetriesExhausted => {
-                let unresolved = self.queued(|request| request.phase == Phase::Handshaking);
-                unresolved.into_iter().for_each(|index| self.give_up(index, self.rules().retries));
-            }
-            Fact::HandshakeDone(index) => self.requests[index].shaken = true,
-            Fact::PageFreed => self.page_late = false,
-            Fact::KvLanded(index) => {
-                self.requests[index].kv = true;
-                self.requests[index].row |= self.rules().metadata == Metadata::WithKv;
-            }
-            Fact::RowLanded(index) => self.requests[index].row = true,
-            Fact::TimedOut(index) => self.give_up(index, self.rules().clock),
-            Fact::Retired => self.retired += 1,
-        }
-    }
-
-    fn give_up(&mut self, index: usize, how: GiveUp) {
-        match how {
-            GiveUp::ThroughPoll => self.requests[index].failed = true,
-            GiveUp::AtOnce => self.requests[index].end(Phase::Dropped),
-        }
-    }
 }
 
-fn shakes(request: &Request) -> bool {
-    request.phase.shakes()
-}
-
-fn transfers(request: &Request) -> bool {
-    request.phase == Phase::Transferring
-}
-
-fn own_landed(request: &Request) -> bool {
-    transfers(request) && request.whole()
-}
-
-/// What a rank's element of the transfer poll waits for.
-fn landed(rules: Rules, request: &Request) -> bool {
-    match rules.metadata {
-        Metadata::WithKv | Metadata::BeforeReduce => request.whole(),
-        Metadata::AfterReduce => request.kv,
-    }
+pub(super) fn own_landed(request: &Request) -> bool {
+    request.phase == Phase::Transferring && request.whole()
 }
 
 impl RankProgram for ConventionalRank {

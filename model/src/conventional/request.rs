@@ -13,10 +13,18 @@ pub enum Phase {
     Handshaken,
     /// In the transfer queue.
     Transferring,
+    /// In the transfer queue, given up: its page waits until nothing can write there.
+    Fencing,
     /// In the waiting queue: its KV is there.
     Landed,
     /// In a forward.
     Running,
+    /// In the retracted queue: it gave its pages up.
+    Retracted,
+    /// Finished; its pages are being copied to the host.
+    Copying,
+    /// Finished; its pages are in the prefix cache.
+    Cached,
     /// Finished.
     Done,
     /// Given up.
@@ -30,6 +38,12 @@ impl Phase {
         matches!(self, Self::Handshaking | Self::Handshaken)
     }
 
+    /// Whether the request is in the transfer queue.
+    #[must_use]
+    pub fn transfers(self) -> bool {
+        matches!(self, Self::Transferring | Self::Fencing)
+    }
+
     /// Whether the request waits for the other group or for a page.
     #[must_use]
     pub fn waits(self) -> bool {
@@ -39,14 +53,43 @@ impl Phase {
     /// Whether the request holds a page.
     #[must_use]
     pub fn holds_page(self) -> bool {
-        matches!(self, Self::Transferring | Self::Landed | Self::Running)
+        matches!(
+            self,
+            Self::Transferring | Self::Fencing | Self::Landed | Self::Running | Self::Copying | Self::Cached
+        )
     }
 
     /// Whether nothing is left to do for the request.
     #[must_use]
     pub fn rests(self) -> bool {
-        matches!(self, Self::Absent | Self::Done | Self::Dropped)
+        matches!(self, Self::Absent | Self::Cached | Self::Done | Self::Dropped)
     }
+}
+
+/// The metadata row of a request on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MetadataRow {
+    /// Not there.
+    Missing,
+    /// As it should be.
+    Sound,
+    /// Of another room.
+    OtherRoom,
+    /// Its checksum does not match.
+    Corrupt,
+}
+
+/// The copy of a finished request's pages to the host of one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HostCopy {
+    /// None was asked for.
+    None,
+    /// The host of this rank had no room.
+    Refused,
+    /// Under way.
+    Writing,
+    /// Its device event has fired.
+    Written,
 }
 
 /// One request on one rank.
@@ -54,24 +97,41 @@ impl Phase {
 pub struct Request {
     /// How far it is.
     pub phase: Phase,
+    /// Tokens of its output.
+    pub tokens: u8,
+    /// Whether it holds the page of its next token too.
+    pub grown: bool,
     /// Whether this rank's receiver is `WaitingForInput`.
     pub shaken: bool,
+    /// Whether the other group may still write into its page on this rank.
+    pub writing: bool,
     /// Whether its KV has landed on this rank.
     pub kv: bool,
-    /// Whether its metadata row has landed on this rank.
-    pub row: bool,
+    /// Its metadata row on this rank.
+    pub row: MetadataRow,
     /// Whether this rank's receiver has failed.
     pub failed: bool,
+    /// Its copy to the host of this rank.
+    pub copy: HostCopy,
 }
 
 impl Request {
     /// A request that has not arrived.
-    pub const ABSENT: Self =
-        Self { phase: Phase::Absent, shaken: false, kv: false, row: false, failed: false };
+    pub const ABSENT: Self = Self {
+        phase: Phase::Absent,
+        tokens: 0,
+        grown: false,
+        shaken: false,
+        writing: false,
+        kv: false,
+        row: MetadataRow::Missing,
+        failed: false,
+        copy: HostCopy::None,
+    };
 
-    /// Ends the request: what the rank had seen of it is forgotten.
+    /// Ends the request: what the rank had seen of it is forgotten, but not what may still be written.
     pub fn end(&mut self, phase: Phase) {
-        *self = Self { phase, ..Self::ABSENT };
+        *self = Self { phase, writing: self.writing, ..Self::ABSENT };
     }
 
     /// Moves the request to the waiting queue: a failure of its receiver comes too late from now on.
@@ -80,10 +140,16 @@ impl Request {
         self.failed = false;
     }
 
+    /// Pages that it holds.
+    #[must_use]
+    pub fn pages(&self) -> usize {
+        if self.phase.holds_page() { 1 + usize::from(self.grown) } else { 0 }
+    }
+
     /// Whether all that a forward reads has landed on this rank.
     #[must_use]
     pub fn whole(&self) -> bool {
-        self.kv && self.row
+        self.kv && self.row != MetadataRow::Missing
     }
 
     /// This rank's element of the handshake poll.
@@ -94,16 +160,6 @@ impl Request {
             (true, true, _) => KvPoll::DeadlinePassed,
             (true, false, true) => KvPoll::WaitingForInput,
             (true, false, false) => KvPoll::Bootstrapping,
-        }
-    }
-
-    /// This rank's element of the transfer poll, where `landed` is what counts as success.
-    #[must_use]
-    pub fn transfer_poll(&self, landed: bool) -> KvPoll {
-        match (self.phase == Phase::Transferring, self.failed, landed) {
-            (false, _, _) | (true, false, true) => KvPoll::Success,
-            (true, true, _) => KvPoll::DeadlinePassed,
-            (true, false, false) => KvPoll::Transferring,
         }
     }
 }

@@ -1,34 +1,37 @@
-//! The rules of the loop as a table: the sound ones once, and for each variant the rows that it changes.
+//! The rules of the loop as a table with a row for each place where a rank could look at what it alone knows. [`SOUND`] is the base; a
+//! row whose first choice says that something is absent is a feature that only some variants have.
 
-/// A variant of the design: the sound base, or one rule of a real engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Variant {
-    /// Unconditional polls of one fixed shape; admission, landing and dropping by what was reduced.
-    Base,
-    /// The leader broadcasts that there is a batch, and everyone runs.
-    BroadcastHaveBatch,
-    /// The handshake poll is skipped by the rank's own polls.
-    HandshakeSkipLocal,
-    /// The handshake poll is skipped by the reduced polls.
-    HandshakeSkipReduced,
-    /// Admission by the rank's own free pages.
-    LocalAdmission,
-    /// A waiting request is dropped by the rank's own clock.
-    LocalClockTimeout,
-    /// A request is dropped after the rank's own retries.
-    LocalRetryExhaustion,
-    /// Run or idle by the rank's own landed requests.
-    LocalRunOrIdle,
-    /// The metadata row is looked for after the transfer poll.
-    MetadataAfterReduce,
-    /// The metadata row is part of the transfer poll.
-    MetadataBeforeReduce,
-    /// The handshake poll is skipped by the rank's own polls, and the next poll looks the same on the wire.
-    SameShapeCrossMatch,
-    /// An empty transfer queue is not polled; admission is agreed.
-    TransferSkipAgreedQueue,
-    /// An empty transfer queue is not polled; admission is by the rank's own free pages.
-    TransferSkipLocalQueue,
+/// When the request broadcast is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receive {
+    /// Always.
+    Always,
+    /// Not in the turn after a forward.
+    UnlessBatchRan,
+    /// Not in the turn after a forward with a row of this rank: the mode that data-parallel attention gives it.
+    UnlessOwnRowsRan,
+}
+
+/// How a word of the front end takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// It is never said.
+    Unsaid,
+    /// Rank 0 hears it, and the request broadcast tells the others.
+    Broadcast,
+    /// Each rank hears it, and acts at once.
+    AsHeard,
+}
+
+/// Who decides whether the group takes the other role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switch {
+    /// Nobody asks.
+    Unasked,
+    /// All: each rank's free memory is an element of the handshake poll.
+    Voted,
+    /// Each rank, by its own free memory.
+    OwnMemory,
 }
 
 /// When the handshake poll is entered.
@@ -69,6 +72,17 @@ pub enum Admission {
     OwnPages,
 }
 
+/// Which free pages count when a request needs one more. Neither poll is entered while a request is retracted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retraction {
+    /// No request needs a second page.
+    Never,
+    /// Those that the agreed phases leave.
+    AgreedPages,
+    /// Those that this rank's allocator has back by now.
+    OwnPages,
+}
+
 /// How a request's metadata row is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metadata {
@@ -78,6 +92,72 @@ pub enum Metadata {
     BeforeReduce,
     /// It lands apart, and this rank looks for it once the reduced poll says that the KV is there.
     AfterReduce,
+}
+
+/// Where a part of the metadata row is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCheck {
+    /// Nowhere: it is always right.
+    Unneeded,
+    /// In this rank's element of the transfer poll.
+    InPoll,
+    /// On this rank, once the reduced poll says success; a request whose row is wrong is dropped.
+    AfterReduce,
+}
+
+/// When the page of a transfer that was given up goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// At once; nothing is written after the end.
+    Unneeded,
+    /// Once no rank's page can be written any more.
+    Waits,
+    /// At once, whatever may still be written.
+    AtOnce,
+}
+
+/// When the reduction of the host copies that are done is entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainEntry {
+    /// There are no host copies.
+    Absent,
+    /// Always.
+    Always,
+    /// Unless this rank has no copy in flight.
+    UnlessOwnEmpty,
+    /// When the event of this rank's oldest copy has fired.
+    WhenOwnEventFired,
+}
+
+/// Which host copies an agreed count stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// The first in the order in which they were asked for.
+    InOrderOfIssue,
+    /// The first in the order in which this rank's were done.
+    InOwnOrder,
+}
+
+/// Which finished request leaves the prefix cache, which has room for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// There is no prefix cache.
+    Uncached,
+    /// The one that was touched least lately by a clock that counts agreed landings.
+    LogicalClock,
+    /// The one that was touched least lately by this rank's clock.
+    WallClock,
+}
+
+/// What happens when giving a page back throws on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// It never throws.
+    Certain,
+    /// It is done again.
+    Retried,
+    /// The exception is swallowed.
+    Swallowed,
 }
 
 /// What decides between run and idle.
@@ -91,6 +171,39 @@ pub enum Run {
     LeaderBit,
 }
 
+/// In which order the rows of a forward are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowOrder {
+    /// By arrival; the last forward's rows are not compared.
+    Uncompared,
+    /// By arrival.
+    ByArrival,
+    /// As this rank's hash set of running requests is iterated.
+    ByHash,
+}
+
+/// How many tokens an output has, and who samples them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sampling {
+    /// One.
+    OneToken,
+    /// Two; the forward makes what is sampled the same on all ranks.
+    Shared,
+    /// Two, or one if it ends the output; each rank samples from its own logits.
+    Own,
+}
+
+/// Whether, under overlap, a request whose result is not read is launched once more, and when its pages go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ahead {
+    /// It is not.
+    Never,
+    /// It is, and its pages go back once the result of that forward is read.
+    KeepsPages,
+    /// It is, and its pages go back when it finishes.
+    FreesAtFinish,
+}
+
 /// What a rank does that gives a request up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveUp {
@@ -100,93 +213,96 @@ pub enum GiveUp {
     AtOnce,
 }
 
-/// The rules of one variant.
+/// The rules of one variant, in the order of the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
+    /// When the request broadcast is entered.
+    pub receive: Receive,
+    /// How an abort of all requests takes effect.
+    pub aborts: Word,
+    /// How a pause takes effect.
+    pub pause: Word,
+    /// Who decides a switch of role.
+    pub switch: Switch,
     /// When the handshake poll is entered.
     pub handshake: HandshakeEntry,
     /// When the transfer poll is entered.
     pub transfer: TransferEntry,
     /// How long their payload is.
     pub payload: Payload,
-    /// Which free pages count.
+    /// Which free pages count for admission.
     pub admission: Admission,
+    /// Which free pages count for growth.
+    pub retraction: Retraction,
     /// How the metadata row is waited for.
     pub metadata: Metadata,
+    /// Where its room is checked.
+    pub room: RowCheck,
+    /// Where its checksum is checked.
+    pub checksum: RowCheck,
+    /// When the page of a transfer that was given up goes back.
+    pub fence: Fence,
+    /// When the host copies' reduction is entered.
+    pub drain: DrainEntry,
+    /// Which host copies it drains.
+    pub drained: Drained,
+    /// Which finished request leaves the prefix cache.
+    pub eviction: Eviction,
+    /// What happens when giving a page back throws.
+    pub release: Release,
     /// What decides between run and idle.
     pub run: Run,
+    /// In which order the rows of a forward are.
+    pub order: RowOrder,
+    /// Who samples.
+    pub sampling: Sampling,
+    /// Whether a request is launched ahead of its result.
+    pub ahead: Ahead,
     /// What happens when the retries for the prefill address are used up.
     pub retries: GiveUp,
     /// What happens when a waiting request's time is up.
     pub clock: GiveUp,
 }
 
-const SOUND: Rules = Rules {
+/// The base: unconditional polls of one fixed shape; admission, landing and dropping by what was reduced.
+pub const SOUND: Rules = Rules {
+    receive: Receive::Always,
+    aborts: Word::Unsaid,
+    pause: Word::Unsaid,
+    switch: Switch::Unasked,
     handshake: HandshakeEntry::Always,
     transfer: TransferEntry::Always,
     payload: Payload::Fixed,
     admission: Admission::AgreedPages,
+    retraction: Retraction::Never,
     metadata: Metadata::WithKv,
+    room: RowCheck::Unneeded,
+    checksum: RowCheck::Unneeded,
+    fence: Fence::Unneeded,
+    drain: DrainEntry::Absent,
+    drained: Drained::InOrderOfIssue,
+    eviction: Eviction::Uncached,
+    release: Release::Certain,
     run: Run::ReducedLanded,
+    order: RowOrder::Uncompared,
+    sampling: Sampling::OneToken,
+    ahead: Ahead::Never,
     retries: GiveUp::ThroughPoll,
     clock: GiveUp::ThroughPoll,
 };
 
-const SKIPS_SHAKEN: Rules = Rules { payload: Payload::AsQueue, ..SOUND };
-const SKIPS_EMPTY: Rules = Rules { transfer: TransferEntry::UnlessEmpty, payload: Payload::AsQueue, ..SOUND };
-
-impl Variant {
-    /// The rules of this variant.
+impl Rules {
+    /// Whether some rank's allocator or free memory may lag behind, so that what it alone has differs.
     #[must_use]
-    pub fn rules(self) -> Rules {
-        match self {
-            Self::Base => SOUND,
-            Self::BroadcastHaveBatch => Rules { run: Run::LeaderBit, ..SOUND },
-            Self::HandshakeSkipLocal => Rules { handshake: HandshakeEntry::UnlessOwnShaken, ..SKIPS_SHAKEN },
-            Self::HandshakeSkipReduced => {
-                Rules { handshake: HandshakeEntry::UnlessReducedShaken, ..SKIPS_SHAKEN }
-            }
-            Self::LocalAdmission => Rules { admission: Admission::OwnPages, ..SOUND },
-            Self::LocalClockTimeout => Rules { clock: GiveUp::AtOnce, ..SOUND },
-            Self::LocalRetryExhaustion => Rules { retries: GiveUp::AtOnce, ..SOUND },
-            Self::LocalRunOrIdle => Rules { run: Run::OwnLanded, ..SOUND },
-            Self::MetadataAfterReduce => Rules { metadata: Metadata::AfterReduce, ..SOUND },
-            Self::MetadataBeforeReduce => Rules { metadata: Metadata::BeforeReduce, ..SOUND },
-            Self::SameShapeCrossMatch => Rules { handshake: HandshakeEntry::UnlessOwnShaken, ..SOUND },
-            Self::TransferSkipAgreedQueue => SKIPS_EMPTY,
-            Self::TransferSkipLocalQueue => Rules { admission: Admission::OwnPages, ..SKIPS_EMPTY },
-        }
+    pub fn memory_lags(&self) -> bool {
+        self.admission == Admission::OwnPages
+            || self.retraction != Retraction::Never
+            || self.switch != Switch::Unasked
     }
 
-    /// Whether receivers may fail. A rule that fails does so with nothing broken, one that holds does so whatever breaks.
+    /// Whether the metadata row lands apart from the KV.
     #[must_use]
-    pub fn receivers_fail(self) -> bool {
-        match self {
-            Self::Base
-            | Self::HandshakeSkipReduced
-            | Self::LocalClockTimeout
-            | Self::LocalRetryExhaustion
-            | Self::MetadataBeforeReduce
-            | Self::TransferSkipAgreedQueue => true,
-            Self::BroadcastHaveBatch
-            | Self::HandshakeSkipLocal
-            | Self::LocalAdmission
-            | Self::LocalRunOrIdle
-            | Self::MetadataAfterReduce
-            | Self::SameShapeCrossMatch
-            | Self::TransferSkipLocalQueue => false,
-        }
-    }
-
-    /// Pages of the pool. With one less than there are requests, a request may be `waiting_for_input` for more than one turn: then
-    /// alone does skipping its poll mean anything.
-    #[must_use]
-    pub fn pages(self, requests: usize) -> usize {
-        match self.rules().handshake {
-            HandshakeEntry::Always => requests,
-            HandshakeEntry::UnlessOwnShaken | HandshakeEntry::UnlessReducedShaken => {
-                requests.saturating_sub(1).max(1)
-            }
-        }
+    pub fn row_apart(&self) -> bool {
+        self.metadata != Metadata::WithKv
     }
 }

@@ -14,6 +14,8 @@ pub enum Site {
     HandshakePoll,
     /// MIN over the receivers of the transfer queue.
     TransferPoll,
+    /// MIN over the counts of host copies that are done.
+    CacheDrain,
     /// One forward pass.
     Forward,
 }
@@ -21,7 +23,9 @@ pub enum Site {
 impl SiteName for Site {
     fn communicator(self) -> Communicator {
         match self {
-            Self::Requests | Self::HandshakePoll | Self::TransferPoll => Communicator::Control,
+            Self::Requests | Self::HandshakePoll | Self::TransferPoll | Self::CacheDrain => {
+                Communicator::Control
+            }
             Self::Forward => Communicator::Device,
         }
     }
@@ -31,7 +35,7 @@ impl Site {
     fn kind(self) -> Kind {
         match self {
             Self::Requests => Kind::Broadcast,
-            Self::HandshakePoll | Self::TransferPoll => Kind::MinReduce,
+            Self::HandshakePoll | Self::TransferPoll | Self::CacheDrain => Kind::MinReduce,
             Self::Forward => Kind::Forward,
         }
     }

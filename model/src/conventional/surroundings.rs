@@ -1,14 +1,16 @@
-//! What may happen to a conventional rank, and what is checked of it.
+//! What surrounds a conventional rank: what is checked of it, and how it is drawn. What may happen to it is in `facts`.
 
-use crate::conventional::rank::{Address, ConventionalRank, Fact, Launch, Place};
-use crate::conventional::request::{Phase, Request};
-use crate::conventional::rules::{Admission, Metadata, Variant};
+use crate::conventional::fact::Fact;
+use crate::conventional::facts;
+use crate::conventional::rank::{ConventionalRank, Launch, Place};
+use crate::conventional::request::{HostCopy, MetadataRow, Phase, Request};
+use crate::conventional::variant::Variant;
 use crate::conventional::witnesses::witnesses;
 use crate::model::WorldModel;
 use crate::world::{Action, Environment, Interleaving};
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::digest::Digest;
-use lockstep_spec::invariant::kv_before_run;
+use lockstep_spec::invariant::{kv_before_run, no_write_after_free, pages_sound};
 
 /// Bounds and choices of a conventional run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -53,7 +55,7 @@ impl Environment for Surroundings {
 
     fn genesis(setting: &ConventionalSetting) -> (Vec<ConventionalRank>, Self) {
         let ConventionalSetting { variant, overlap, ranks, requests, pages, .. } = *setting;
-        let rank = |index| ConventionalRank::new(variant, overlap, index == 0, requests, pages);
+        let rank = |index| ConventionalRank::new(variant, overlap, index, requests, pages);
         ((0..ranks).map(rank).collect(), Self)
     }
 
@@ -69,22 +71,7 @@ impl Environment for Surroundings {
         rank: usize,
         facts: &mut Vec<Fact>,
     ) {
-        let rank = &ranks[rank];
-        if rank.leads && rank.arrived < rank.requests.len() {
-            facts.push(Fact::Arrived);
-        }
-        if rank.page_late {
-            facts.push(Fact::PageFreed);
-        }
-        if rank.address == Address::Missing {
-            facts.push(Fact::AddressResolved);
-        }
-        for (index, request) in rank.requests.iter().enumerate().filter(|(_, request)| !request.failed) {
-            progress_facts(rank, index, request, facts);
-        }
-        if setting.receivers_fail {
-            failure_facts(rank, facts);
-        }
+        facts::facts(setting, &ranks[rank], facts);
     }
 
     fn delivered(&mut self, _: &ConventionalSetting, _: usize, _: &Fact) {}
@@ -104,20 +91,25 @@ impl Environment for Surroundings {
         if whole { Ok(()) } else { Err(kv_before_run::PROPERTY.id) }
     }
 
-    fn check(&self, _: &ConventionalSetting, _: &[ConventionalRank]) -> Result<(), &'static str> {
-        Ok(())
+    /// No page is lost; what a forward or the other group may still touch is held.
+    fn check(&self, _: &ConventionalSetting, ranks: &[ConventionalRank]) -> Result<(), &'static str> {
+        if ranks.iter().any(|rank| rank.lost > 0) {
+            return Err(pages_sound::PROPERTY.id);
+        }
+        let held = |rank: &ConventionalRank| rank.touched().into_iter().all(|index| rank.holds(index));
+        if ranks.iter().all(held) { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
     }
 
     fn agreed_digest(rank: &ConventionalRank) -> u64 {
         let phases: Vec<Phase> = rank.requests.iter().map(|request| request.phase).collect();
-        Digest::of(&phases)
+        Digest::of(&(phases, &rank.rows, rank.switched))
     }
 
     /// The polls of a turn are over, or have not begun: then the queues of all ranks must be the same.
     fn outside(rank: &ConventionalRank) -> bool {
         match rank.place {
             Place::HandshakePoll | Place::RunOrIdle => true,
-            Place::Requests | Place::TransferPoll => false,
+            Place::Requests | Place::TransferPoll | Place::CacheDrain => false,
         }
     }
 
@@ -131,15 +123,7 @@ impl Environment for Surroundings {
     }
 
     fn benign(fact: &Fact) -> bool {
-        match fact {
-            Fact::Arrived | Fact::RetriesExhausted | Fact::TimedOut(_) => false,
-            Fact::AddressResolved
-            | Fact::HandshakeDone(_)
-            | Fact::PageFreed
-            | Fact::KvLanded(_)
-            | Fact::RowLanded(_)
-            | Fact::Retired => true,
-        }
+        facts::benign(fact)
     }
 
     fn guards(
@@ -157,52 +141,58 @@ impl Environment for Surroundings {
         ];
         let requests = rank.requests.iter().enumerate();
         cells.extend(requests.map(|(index, request)| (format!("request {index}"), state_of(request))));
-        if rank.rules().admission == Admission::OwnPages {
-            cells.push(("page late".to_string(), rank.page_late.to_string()));
-        }
+        cells.extend(marks(&[
+            (rank.page_late, "page late"),
+            (rank.lost > 0, "page lost"),
+            (rank.heard.pause, "hears of a pause"),
+            (rank.deaf, "passes the next broadcast"),
+            (rank.drifted, "logits differ"),
+            (rank.switched, "other role"),
+        ]));
         cells.push(("unread".to_string(), format!("{:?}", rank.unread)));
         cells.push(("retired".to_string(), rank.retired.to_string()));
         cells
     }
 }
 
-/// How a request comes further.
-fn progress_facts(rank: &ConventionalRank, index: usize, request: &Request, facts: &mut Vec<Fact>) {
-    if request.phase == Phase::Handshaking && rank.address != Address::Missing && !request.shaken {
-        facts.push(Fact::HandshakeDone(index));
-    }
-    if request.phase == Phase::Transferring && !request.kv {
-        facts.push(Fact::KvLanded(index));
-    }
-    let row_apart = rank.rules().metadata != Metadata::WithKv;
-    if request.phase == Phase::Transferring && row_apart && !request.row {
-        facts.push(Fact::RowLanded(index));
+impl ConventionalRank {
+    /// Requests whose pages a forward on this rank's device or the other group may still touch.
+    fn touched(&self) -> Vec<usize> {
+        let launched = self.unread.iter().filter(|batch| !batch.is_empty());
+        let flying = launched.skip(self.retired).flatten().copied();
+        flying.chain(self.queued(|request| request.writing)).collect()
     }
 }
 
-/// How a receiver fails, unless it has already.
-fn failure_facts(rank: &ConventionalRank, facts: &mut Vec<Fact>) {
-    let sound = |request: &Request| !request.failed;
-    let mut requests = rank.requests.iter();
-    let unresolved = requests.any(|request| request.phase == Phase::Handshaking && sound(request));
-    if rank.address == Address::Missing && unresolved {
-        facts.push(Fact::RetriesExhausted);
-    }
-    let waiting = |(_, request): &(usize, &Request)| request.phase.waits() && sound(request);
-    let late = rank.requests.iter().enumerate().filter(waiting);
-    facts.extend(late.map(|(index, _)| Fact::TimedOut(index)));
+/// Cells of what is so.
+fn marks(marks: &[(bool, &str)]) -> Vec<(String, String)> {
+    let set = marks.iter().filter(|(set, _)| *set);
+    set.map(|(_, mark)| ((*mark).to_string(), "yes".to_string())).collect()
 }
 
 /// A request for a person: how far it is, and what this rank has seen of it.
 fn state_of(request: &Request) -> String {
+    let row = match request.row {
+        MetadataRow::Missing => "",
+        MetadataRow::Sound => " row",
+        MetadataRow::OtherRoom => " row of another room",
+        MetadataRow::Corrupt => " corrupt row",
+    };
+    let copy = match request.copy {
+        HostCopy::None => "",
+        HostCopy::Refused => " copy refused",
+        HostCopy::Writing => " copying",
+        HostCopy::Written => " copied",
+    };
     let marks = [
         (request.shaken, " shaken"),
+        (request.writing, " written to"),
         (request.kv, " kv"),
-        (request.row, " row"),
+        (request.grown, " grown"),
         (request.failed, " failed"),
     ];
     let seen = marks.into_iter().filter(|(set, _)| *set).map(|(_, mark)| mark);
-    format!("{:?}{}", request.phase, seen.collect::<String>())
+    format!("{:?}{}{row}{copy}", request.phase, seen.collect::<String>())
 }
 
 /// Nothing here counts.

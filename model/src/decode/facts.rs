@@ -1,13 +1,13 @@
 //! Which facts may reach a decode rank, and what their arrival changes at the fabric.
 
 use crate::decode::fabric::{Handshake, Port, Writer};
-use crate::decode::setting::{Breakage, DecodeSetting, PLAIN};
+use crate::decode::setting::{Breakage, DecodeSetting, PLAIN, STOP};
 use crate::decode::{DecodeFact, Surroundings};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex};
+use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::local::Intake;
 use lockstep_spec::machine::Fact;
 use lockstep_spec::poll::KvPoll;
@@ -131,12 +131,21 @@ fn transfer_facts(
         let kind =
             tenant.and_then(|tenant| setting.kind(&tenant.request).map(|kind| (kind, tenant.generated)));
         if let Some((kind, index)) = kind {
-            push((leg, LegFact::RowLanded(MetadataRow { echo: leg, token: kind.token(index), sound: true })));
+            let mut row =
+                |token| push((leg, LegFact::RowLanded(MetadataRow { echo: leg, token, sound: true })));
+            row(kind.token(index));
+            if setting.breakage == Breakage::FirstToken {
+                row(another(kind.token(index)));
+            }
         }
     }
     if setting.breakage == Breakage::Transfer && !(grant.pages_written && grant.row_written) {
         broken_rows(leg).into_iter().for_each(push);
     }
+}
+
+fn another(token: TokenId) -> TokenId {
+    if token == PLAIN { STOP } else { PLAIN }
 }
 
 /// The ways in which a transfer breaks.

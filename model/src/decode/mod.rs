@@ -9,9 +9,11 @@ pub mod mutants;
 pub mod setting;
 pub mod witnesses;
 
+use crate::coverage;
 use crate::decode::fabric::{Grant, Handshake, Port, Writer};
 use crate::decode::setting::DecodeSetting;
-use crate::world::{Environment, Interleaving};
+use crate::explore::Notes;
+use crate::world::{Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
@@ -244,6 +246,22 @@ impl<R: Rules> Environment for Surroundings<R> {
                 LegFact::HandshakeFailed | LegFact::TransferFailed => false,
             },
         }
+    }
+
+    fn points() -> Vec<String> {
+        coverage::decode::POINTS.names()
+    }
+
+    fn note_fact(fact: &DecodeFact, notes: &mut Notes) {
+        coverage::decode::note_fact(fact, notes);
+    }
+
+    fn standings(rank: &DecodeMachine<R>) -> Vec<Standing> {
+        coverage::decode::standings(rank)
+    }
+
+    fn note_decision(before: &[Standing], rank: &DecodeMachine<R>, locals: &[Local<Do>], notes: &mut Notes) {
+        coverage::decode::note_decision(before, rank, locals, notes);
     }
 
     fn describe(&self, rank: &DecodeMachine<R>, index: usize) -> Vec<(String, String)> {

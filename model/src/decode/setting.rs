@@ -46,6 +46,8 @@ pub enum Breakage {
     Handshake,
     /// A rank's transfer, in each way: broken off, corrupt, or of another leg.
     Transfer,
+    /// The first token that a rank is given: it is another than a peer's.
+    FirstToken,
     /// A rank's clock passes the deadline of a handshake or a transfer.
     Deadline,
 }

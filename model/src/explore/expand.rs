@@ -12,6 +12,7 @@ use stateright::{Expectation, Property};
 
 use super::fingerprint::fingerprint;
 use super::model::Explorable;
+use super::notes::Notes;
 use super::search::End;
 use super::seen::{Claim, Origin, Seen};
 use super::trail::actions;
@@ -66,6 +67,8 @@ pub(crate) struct Harvest {
     pub(crate) witnessed: u64,
     /// Bit k: an action of kind k was taken.
     pub(crate) fired: u128,
+    /// What the steps covered.
+    pub(crate) notes: Notes,
     /// What ends the search in this chunk; nothing after it was expanded.
     pub(crate) end: Option<End>,
     attempt: Option<u32>,
@@ -168,7 +171,7 @@ fn take<M: Explorable>(
 ) {
     let kind = u32::try_from(view.model.kind_of_action(&action)).unwrap_or(u32::MAX);
     let marked = view.marking.map(|marking| (marking, action.clone()));
-    let Some(state) = view.model.next_state(from, action) else { return };
+    let Some(state) = view.model.next_noted(from, action, &mut harvest.notes) else { return };
     if !view.model.within_boundary(&state) {
         harvest.cut += 1;
         return;

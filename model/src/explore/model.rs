@@ -10,6 +10,7 @@ use serde::Serialize;
 use stateright::Model;
 
 use super::event::StepEvent;
+use super::notes::Notes;
 
 /// The cell that names the collective a lane waits in. Drawings that show entries and completions leave its changes out.
 pub const WAITS_IN: &str = "waits in";
@@ -86,6 +87,21 @@ pub trait Explorable:
     /// Names of the kinds of action, at most 128; each must fire in a run that is to hold, or the run is vacuous.
     fn kinds(&self) -> Vec<&'static str> {
         Vec::new()
+    }
+
+    /// Names of what steps may cover, at most [`super::MOST_NOTES`]: what all runs together should.
+    fn points(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// As `next_state`; notes the indices in [`Explorable::points`] of what the step covers.
+    fn next_noted(
+        &self,
+        state: &Self::State,
+        action: Self::Action,
+        _notes: &mut Notes,
+    ) -> Option<Self::State> {
+        self.next_state(state, action)
     }
 
     /// The index in [`Explorable::kinds`] of the kind of `action`; one beyond the list is not counted.

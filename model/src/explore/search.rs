@@ -16,6 +16,7 @@ use super::expand::{Harvest, Marking, View, expand};
 use super::fingerprint::fingerprint;
 use super::graph::Graph;
 use super::model::Explorable;
+use super::notes::{MOST_NOTES, Notes};
 use super::observe::{Observer, Pulse};
 use super::seen::{Origin, Seen};
 use super::trail::{ROOT, Trail, Trails};
@@ -117,6 +118,8 @@ pub struct Exploration {
     pub between_rounds: u64,
     /// States found that were not expanded; none once exhausted.
     pub frontier: u64,
+    /// What the steps covered.
+    pub notes: Notes,
     /// Time from start to end.
     pub elapsed: Duration,
     /// Ways back to the initial states.
@@ -162,6 +165,7 @@ pub(crate) fn search<M: Explorable>(
     refuse_unsound(&properties)?;
     limit("properties", properties.len(), MOST_PROPERTIES)?;
     limit("kinds of action", model.kinds().len(), MOST_KINDS)?;
+    limit("points", model.points().len(), MOST_NOTES)?;
     Search::new(model, settings, properties, marking).run()
 }
 
@@ -194,6 +198,7 @@ struct Search<'a, M: Explorable> {
     cut: u64,
     witnessed: u64,
     fired: u128,
+    notes: Notes,
 }
 
 impl<'a, M: Explorable> Search<'a, M> {
@@ -221,6 +226,7 @@ impl<'a, M: Explorable> Search<'a, M> {
             cut: 0,
             witnessed: 0,
             fired: 0,
+            notes: Notes::default(),
         }
     }
 
@@ -319,6 +325,7 @@ impl<'a, M: Explorable> Search<'a, M> {
             self.between_rounds += harvest.between_rounds;
             self.witnessed |= harvest.witnessed;
             self.fired |= harvest.fired;
+            self.notes.join(&harvest.notes);
             if let Some(graph) = &mut self.graph {
                 graph.extend(harvest.edges, |claim| settled.id_of(claim));
             }
@@ -360,6 +367,7 @@ impl<'a, M: Explorable> Search<'a, M> {
             frontier: self.frontier(),
             levels: self.levels,
             between_rounds: self.between_rounds,
+            notes: self.notes,
             elapsed: self.started.elapsed(),
             trails: self.trails,
             graph: self.graph,

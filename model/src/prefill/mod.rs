@@ -13,10 +13,12 @@ pub mod peer;
 pub mod setting;
 pub mod witnesses;
 
+use crate::coverage;
 use crate::decode::setting::PLAIN;
+use crate::explore::Notes;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
-use crate::world::{Environment, Interleaving};
+use crate::world::{Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters, visit_peer};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
@@ -248,6 +250,22 @@ impl<R: Rules> Environment for Surroundings<R> {
                 WriteFact::Revoked | WriteFact::WriteFailed => false,
             },
         }
+    }
+
+    fn points() -> Vec<String> {
+        coverage::prefill::POINTS.names()
+    }
+
+    fn note_fact(fact: &PrefillFact, notes: &mut Notes) {
+        coverage::prefill::note_fact(fact, notes);
+    }
+
+    fn standings(rank: &PrefillMachine<R>) -> Vec<Standing> {
+        coverage::prefill::standings(rank)
+    }
+
+    fn note_decision(before: &[Standing], rank: &PrefillMachine<R>, locals: &[Local<Do>], notes: &mut Notes) {
+        coverage::prefill::note_decision(before, rank, locals, notes);
     }
 
     fn describe(&self, rank: &PrefillMachine<R>, index: usize) -> Vec<(String, String)> {

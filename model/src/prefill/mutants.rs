@@ -34,6 +34,46 @@ impl Rules for PassesMisfits {
     }
 }
 
+/// Pages are released before forwards that name them retire.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ReleasesInFlight;
+
+impl Rules for ReleasesInFlight {
+    fn releasable(_: u32, drained: bool) -> bool {
+        drained
+    }
+}
+
+/// A leg is written once its first chunk is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WritesHalf;
+
+impl Rules for WritesHalf {
+    fn may_write(_: u32, _: u32) -> bool {
+        true
+    }
+}
+
+/// On its way out the group retires forwards, and starts their writes, before it gives legs up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClosesLast;
+
+impl Rules for ClosesLast {
+    fn closes_before_retiring() -> bool {
+        false
+    }
+}
+
+/// Nothing is ever late.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NeverLate;
+
+impl Rules for NeverLate {
+    fn late(_: u32, _: u32) -> bool {
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -88,7 +88,8 @@ fn registry_of(trials: impl IntoIterator<Item = Trial>) -> Registry {
     let fixed_order = document(FIXED_ORDER, "Under a fixed order, each turn enters a collective or leaves.");
     let built_in = invariant::ALL.map(|property| document(property.id, property.sentence));
     let properties = documents.into_iter().flatten().chain(built_in).chain([fixed_order]).collect();
-    Registry { runs, properties, not_covered: Vec::new(), spec_fingerprint: FINGERPRINT.to_owned() }
+    let spec_fingerprint = FINGERPRINT.to_owned();
+    Registry { runs, properties, not_covered: Vec::new(), unbroken: Vec::new(), spec_fingerprint }
 }
 
 fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {

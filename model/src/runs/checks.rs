@@ -2,9 +2,12 @@
 //!
 //! Everything in it is the same on any machine; so there are no times.
 
+use super::coverage_table::coverage_text;
+use super::hazard_table::hazard_table;
 use super::listing::Registry;
 use super::manifest::{Manifest, Record};
 use super::run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
+use crate::coverage::Coverage;
 use crate::report::grouped;
 
 const HOW_TO_READ: &str = "\
@@ -22,17 +25,19 @@ whose numbers move fails until the change is recorded and reviewed.
 A run *holds* if no reachable state violates a property, no rank is stuck, every witness is reached, every kind of
 action has fired and, where progress is checked, no fair behaviour waits for ever. A run that *must fail* is explored
 until the property it names is violated. Its *steps* are the length of the shortest way there; the run fails if the
-property holds or another one is violated first.
+property holds or another one is violated first. Where a fault only keeps the protocol from doing something, the run
+must hold and never reach what it names.
 
 Repeat any of it with `lockstep-check check RUN`, and see a counterexample with `lockstep-check explain RUN`.
 ";
 
 /// The text of CHECKS.md.
 #[must_use]
-pub fn checks_text(registry: &Registry, manifest: &Manifest) -> String {
+pub fn checks_text(registry: &Registry, manifest: &Manifest, coverage: &Coverage) -> String {
     let mut text = HOW_TO_READ.to_owned();
     text += &section("Properties", &properties(registry));
     text += &section("What is proved", &proofs(registry, manifest));
+    text += &coverage_text(coverage).map_or_else(String::new, |text| section("What the proofs reach", &text));
     text += &section("What must fail", &failures(registry, manifest));
     text += &section("Not covered", &not_covered(registry));
     text
@@ -58,11 +63,16 @@ fn properties(registry: &Registry) -> String {
 }
 
 fn proofs(registry: &Registry, manifest: &Manifest) -> String {
-    let holding = registry.runs.iter().filter(|run| run.expect == Expect::Holds);
+    let holding = registry.runs.iter().filter(|run| holds(run));
     let rows: Vec<_> =
         holding.map(|run| proof_row(run, manifest.find(run.name), &registry.spec_fingerprint)).collect();
     let headings = ["run", "size", "part of the proof for", "tier", "states", "transitions", "depth"];
     table(headings, [false, false, false, false, true, true, true], &rows)
+}
+
+/// Whether a run is listed among the proofs; a design that one loop protects is listed with its hazard.
+fn holds(run: &Run) -> bool {
+    run.expect == Expect::Holds && run.purpose != Purpose::Hazard
 }
 
 fn proof_row(run: &Run, record: Option<&Record>, spec: &str) -> [String; 7] {
@@ -79,33 +89,47 @@ fn proof_row(run: &Run, record: Option<&Record>, spec: &str) -> [String; 7] {
     ]
 }
 
-fn count(record: Option<&Record>, number: fn(&Record) -> u64) -> String {
+/// A number of a record.
+pub(super) fn count(record: Option<&Record>, number: fn(&Record) -> u64) -> String {
     record.map_or_else(|| "not recorded".to_owned(), |record| grouped(number(record)))
 }
 
 fn failures(registry: &Registry, manifest: &Manifest) -> String {
-    let failing = |purpose: Purpose| {
-        let runs =
-            registry.runs.iter().filter(move |run| run.purpose == purpose && run.expect != Expect::Holds);
-        let rows: Vec<_> = runs.map(|run| failure_row(run, manifest.find(run.name))).collect();
-        table(
-            ["run", "what is wrong", "violates", "steps", "states"],
-            [false, false, false, true, true],
-            &rows,
-        )
-    };
-    let hazards = "### Hazards: designs in use\n\n";
-    let mutants = "### Mutants: the protocol with a fault put in\n\n";
-    format!("{hazards}{}\n{mutants}{}", failing(Purpose::Hazard), failing(Purpose::Mutant))
+    let hazards = hazard_table(registry, manifest);
+    format!(
+        "### Hazards: designs in use\n\n{hazards}\n### Mutants: the protocol with a fault put in\n\n{}",
+        mutants(registry, manifest)
+    )
 }
 
-fn failure_row(run: &Run, record: Option<&Record>) -> [String; 5] {
-    let property = match run.expect {
-        Expect::Holds => String::new(),
-        Expect::Violates(property) => format!("`{property}`"),
+fn mutants(registry: &Registry, manifest: &Manifest) -> String {
+    let runs = registry.runs.iter().filter(|run| run.purpose == Purpose::Mutant);
+    let rows: Vec<_> = runs.map(|run| mutant_row(run, manifest.find(run.name))).collect();
+    let headings = ["run", "rule", "size", "must", "steps", "states"];
+    let right = [false, false, false, false, true, true];
+    format!("{}{}", table(headings, right, &rows), unbroken(registry))
+}
+
+fn mutant_row(run: &Run, record: Option<&Record>) -> [String; 6] {
+    let (must, steps) = match run.expect {
+        Expect::Holds => ("hold".to_owned(), String::new()),
+        Expect::Violates(property) => (
+            format!("violate `{property}`"),
+            count(record, |record| u64::from(record.path.unwrap_or_default())),
+        ),
+        Expect::Loses(situation) => (format!("never reach \"{situation}\""), String::new()),
+        Expect::Moves(shipped) => (format!("go other ways than `{shipped}`"), String::new()),
     };
-    let steps = count(record, |record| u64::from(record.path.unwrap_or_default()));
-    [format!("`{}`", run.name), run.params.clone(), property, steps, count(record, |record| record.unique)]
+    let rule = run.rule.unwrap_or_default().to_owned();
+    [format!("`{}`", run.name), rule, run.params.clone(), must, steps, count(record, |record| record.unique)]
+}
+
+fn unbroken(registry: &Registry) -> String {
+    if registry.unbroken.is_empty() {
+        return String::new();
+    }
+    let lines: String = registry.unbroken.iter().map(|(rule, why)| format!("* {rule}: {why}\n")).collect();
+    format!("\nRules without a mutant:\n\n{lines}")
 }
 
 fn not_covered(registry: &Registry) -> String {
@@ -119,7 +143,8 @@ fn not_covered(registry: &Registry) -> String {
     lines.map(|line| format!("* {line}\n")).collect()
 }
 
-fn table<const COLUMNS: usize>(
+/// A table in Markdown.
+pub(super) fn table<const COLUMNS: usize>(
     headings: [&str; COLUMNS],
     right: [bool; COLUMNS],
     rows: &[[String; COLUMNS]],

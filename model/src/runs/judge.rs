@@ -32,17 +32,23 @@ impl Failure {
 /// The [`Failure`], if it is not what the run must find.
 pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
     match (&outcome.verdict, run.expect) {
-        (Verdict::Holds, Expect::Holds) => Ok(()),
+        (Verdict::Holds, Expect::Holds | Expect::Moves(_)) => Ok(()),
         (Verdict::Fault { kind, property }, expect) => judge_fault(*kind, property, expect),
+        (Verdict::Holds | Verdict::Vacuous { .. }, Expect::Loses(situation)) => {
+            judge_loss(outcome, situation)
+        }
         (Verdict::Holds | Verdict::Vacuous { .. }, Expect::Violates(expected)) => {
             let text =
                 format!("holds where it must violate `{expected}`: the property does not notice the fault");
             Err(Failure::new(Exit::NotFound, text))
         }
-        (Verdict::Vacuous { missing }, Expect::Holds) => {
+        (Verdict::Vacuous { missing }, Expect::Holds | Expect::Moves(_)) => {
             Err(Failure::new(Exit::Vacuous, format!("proves nothing: never reached: {}", missing.join(", "))))
         }
-        (Verdict::Unknown(unknown), Expect::Holds | Expect::Violates(_)) => {
+        (
+            Verdict::Unknown(unknown),
+            Expect::Holds | Expect::Violates(_) | Expect::Loses(_) | Expect::Moves(_),
+        ) => {
             let text = format!("no verdict after {}: {}", how_far(outcome), give_up(unknown));
             Err(Failure::new(Exit::Budget, text))
         }
@@ -55,7 +61,9 @@ pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
 /// The [`Failure`], if it is not the one that must be found.
 pub fn judge_fault(kind: Kind, property: &str, expect: Expect) -> Result<(), Failure> {
     match expect {
-        Expect::Holds => Err(Failure::new(kind.into(), format!("violates `{property}` and must hold"))),
+        Expect::Holds | Expect::Loses(_) | Expect::Moves(_) => {
+            Err(Failure::new(kind.into(), format!("violates `{property}` and must hold")))
+        }
         Expect::Violates(expected) if property == expected => Ok(()),
         Expect::Violates(expected) => {
             let text = format!(
@@ -64,6 +72,19 @@ pub fn judge_fault(kind: Kind, property: &str, expect: Expect) -> Result<(), Fai
             Err(Failure::new(Exit::Safety, text))
         }
     }
+}
+
+/// A situation is lost if no witness of it was found, or no step covered it.
+fn judge_loss(outcome: &Outcome, situation: &str) -> Result<(), Failure> {
+    let missing = match &outcome.verdict {
+        Verdict::Vacuous { missing } => &missing[..],
+        Verdict::Fault { .. } | Verdict::Holds | Verdict::Unknown(_) => &[],
+    };
+    if missing.iter().chain(&outcome.uncovered).any(|lost| lost == situation) {
+        return Ok(());
+    }
+    let text = format!("reaches `{situation}`, or does not know it: the fault put in changes nothing there");
+    Err(Failure::new(Exit::NotFound, text))
 }
 
 fn how_far(outcome: &Outcome) -> String {

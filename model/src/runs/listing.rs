@@ -14,6 +14,8 @@ pub struct Registry {
     pub properties: Vec<PropertyDoc>,
     /// What no run covers, one sentence each.
     pub not_covered: Vec<&'static str>,
+    /// Rules that no mutant breaks, each with the reason.
+    pub unbroken: Vec<(&'static str, &'static str)>,
     /// Fingerprint of the specification that is checked.
     pub spec_fingerprint: String,
 }
@@ -67,6 +69,7 @@ impl Registry {
             ));
         }
         self.all_documented()?;
+        self.all_moved(manifest)?;
         if let Some(property) =
             self.properties.iter().find(|property| self.breaking(property.id).next().is_none())
         {
@@ -86,9 +89,30 @@ impl Registry {
         }
     }
 
+    /// A fault that changes nothing is not noticed.
+    fn all_moved(&self, manifest: &Manifest) -> Result<(), Failure> {
+        let unmoved = |run: &&Run| match run.expect {
+            Expect::Holds | Expect::Loses(_) | Expect::Violates(_) => false,
+            Expect::Moves(shipped) => {
+                let size = |name| manifest.find(name).map(|record| (record.unique, record.transitions));
+                size(run.name).is_some() && size(run.name) == size(shipped)
+            }
+        };
+        match self.runs.iter().find(unmoved) {
+            Some(run) => Err(Failure::new(
+                Exit::NotFound,
+                format!(
+                    "`{}` has the states of the shipped rules: the fault put in changes nothing",
+                    run.name
+                ),
+            )),
+            None => Ok(()),
+        }
+    }
+
     fn all_documented(&self) -> Result<(), Failure> {
         let expected = |run: &Run| match run.expect {
-            Expect::Holds => None,
+            Expect::Holds | Expect::Loses(_) | Expect::Moves(_) => None,
             Expect::Violates(property) => Some(property),
         };
         let documented =

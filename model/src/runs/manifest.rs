@@ -54,6 +54,10 @@ pub enum RecordedExpect {
     Holds,
     /// A violation.
     Violates,
+    /// That every property holds, and that some situation is never reached.
+    Loses,
+    /// That every property holds, in other states than under the shipped rules.
+    Moves,
 }
 
 /// What a run found.
@@ -66,7 +70,7 @@ pub struct Record {
     pub expect: RecordedExpect,
     /// Fingerprint of the specification that was checked.
     pub spec: String,
-    /// The violated property.
+    /// The violated property, the situation that is never reached, or the run of the shipped rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// Distinct states.
@@ -105,10 +109,14 @@ impl Record {
     }
 }
 
-const fn expectation(expect: Expect) -> (RecordedExpect, Option<&'static str>) {
+/// An expectation as it is recorded: its kind, and the property, situation or run that it names.
+#[must_use]
+pub const fn expectation(expect: Expect) -> (RecordedExpect, Option<&'static str>) {
     match expect {
         Expect::Holds => (RecordedExpect::Holds, None),
         Expect::Violates(property) => (RecordedExpect::Violates, Some(property)),
+        Expect::Loses(situation) => (RecordedExpect::Loses, Some(situation)),
+        Expect::Moves(shipped) => (RecordedExpect::Moves, Some(shipped)),
     }
 }
 

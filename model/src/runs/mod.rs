@@ -11,7 +11,9 @@
 //! `checks`, `proved`, `record`.
 
 mod checks;
+mod coverage_table;
 mod effort;
+mod hazard_table;
 mod judge;
 mod listing;
 mod manifest;
@@ -29,9 +31,10 @@ mod tests;
 
 pub use checks::{checks_text, class_text, tier_text};
 pub use effort::Effort;
+pub use hazard_table::protection;
 pub use judge::{Failure, give_up, judge_counts, judge_fault, judge_verdict};
 pub use listing::Registry;
-pub use manifest::{Manifest, ManifestError, Record, RecordedExpect};
+pub use manifest::{Manifest, ManifestError, Record, RecordedExpect, expectation};
 pub use outcome::{Exit, Kind, Outcome, Sampled, Scope, Verdict};
 pub use proved::{Proved, ProvedClass};
 pub use record::{Places, RecordError, files, recorded, stale, write};

@@ -90,6 +90,10 @@ pub struct Outcome {
     pub story: Option<Story>,
     /// What was looked at.
     pub scope: Scope,
+    /// Names of what the steps covered, in the model's order.
+    pub covered: Vec<String>,
+    /// Names of what they did not cover of the model's list.
+    pub uncovered: Vec<String>,
 }
 
 /// What random walks through a run's model found.

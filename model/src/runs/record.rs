@@ -12,6 +12,7 @@ use super::manifest::{Manifest, Record};
 use super::proved::Proved;
 use super::run::Run;
 use super::session::Performed;
+use crate::coverage::Coverage;
 
 /// Why the files cannot be written.
 #[derive(Debug, Error)]
@@ -68,11 +69,12 @@ pub fn recorded(registry: &Registry, old: &Manifest, performed: &[Performed<'_>]
 pub fn files(
     registry: &Registry,
     manifest: &Manifest,
+    coverage: &Coverage,
     places: &Places,
 ) -> Result<Vec<(PathBuf, String)>, RecordError> {
     Ok(vec![
         (places.manifest.clone(), manifest.to_text()?),
-        (places.root.join("CHECKS.md"), checks_text(registry, manifest)),
+        (places.root.join("CHECKS.md"), checks_text(registry, manifest, coverage)),
         (places.root.join("proved.json"), Proved::new(registry, manifest).to_text()?),
     ])
 }

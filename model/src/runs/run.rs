@@ -13,12 +13,18 @@ pub enum Expect {
     Holds,
     /// This property is violated, and no other before it.
     Violates(&'static str),
+    /// Every property holds, and this situation is never reached.
+    Loses(&'static str),
+    /// Every property holds, and there are other states than in this run of the shipped rules.
+    Moves(&'static str),
 }
 
 /// Why a run exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
+    /// To show that another run's verdict is due to the one rule that it breaks.
+    Control,
     /// To show that a design in use fails.
     Hazard,
     /// To show that a property notices a fault that was put in.
@@ -102,6 +108,10 @@ pub struct Run {
     pub proves: Option<Class>,
     /// Where it is listed.
     pub listed: &'static Location<'static>,
+    /// The hazard of the catalogue that it shows, where its name says another.
+    pub shows: Option<&'static str>,
+    /// The rule that a mutant breaks: role and method of its rules.
+    pub rule: Option<&'static str>,
 }
 
 impl Run {
@@ -111,7 +121,14 @@ impl Run {
         let model = Box::new(model);
         let (expect, purpose) = (Expect::Holds, Purpose::Proof);
         let (tier, params, listed) = (Tier::Quick, String::new(), Location::caller());
-        Self { name, model, expect, purpose, tier, params, proves: None, listed }
+        let (proves, shows, rule) = (None, None, None);
+        Self { name, model, expect, purpose, tier, params, proves, listed, shows, rule }
+    }
+
+    /// A quick run in which every property must hold, beside others that change one of its rules.
+    #[track_caller]
+    pub fn control(name: &'static str, model: impl Runner + 'static) -> Self {
+        Self { purpose: Purpose::Control, ..Self::holds(name, model) }
     }
 
     /// A quick run of a design in use, which must violate `property`.
@@ -120,10 +137,40 @@ impl Run {
         Self { expect: Expect::Violates(property), purpose: Purpose::Hazard, ..Self::holds(name, model) }
     }
 
+    /// A quick run of a design in use in the loop that protects it, where every property must hold.
+    #[track_caller]
+    pub fn masked(name: &'static str, model: impl Runner + 'static) -> Self {
+        Self { purpose: Purpose::Hazard, ..Self::holds(name, model) }
+    }
+
     /// A quick run of the protocol with a fault put in, which must violate `property`.
     #[track_caller]
     pub fn mutant(name: &'static str, property: &'static str, model: impl Runner + 'static) -> Self {
         Self { expect: Expect::Violates(property), purpose: Purpose::Mutant, ..Self::holds(name, model) }
+    }
+
+    /// A quick run of the protocol with a fault put in that does no harm but to keep `situation` from being reached.
+    #[track_caller]
+    pub fn idler(name: &'static str, situation: &'static str, model: impl Runner + 'static) -> Self {
+        Self { expect: Expect::Loses(situation), purpose: Purpose::Mutant, ..Self::holds(name, model) }
+    }
+
+    /// A quick run of the protocol with a fault put in that does no harm but to make it go other ways than in the run `shipped`.
+    #[track_caller]
+    pub fn sloth(name: &'static str, shipped: &'static str, model: impl Runner + 'static) -> Self {
+        Self { expect: Expect::Moves(shipped), purpose: Purpose::Mutant, ..Self::holds(name, model) }
+    }
+
+    /// The run as the one that shows a hazard of the catalogue.
+    #[must_use]
+    pub fn shows(self, hazard: &'static str) -> Self {
+        Self { shows: Some(hazard), ..self }
+    }
+
+    /// The run as the one that breaks a rule.
+    #[must_use]
+    pub fn breaks(self, rule: &'static str) -> Self {
+        Self { rule: Some(rule), ..self }
     }
 
     /// The run with its bounds and reductions.

@@ -200,7 +200,7 @@ fn outcome<M: Explorable>(
     exploration: Exploration,
     fault: Option<(Verdict, Story)>,
 ) -> Outcome {
-    let (counts, elapsed) = (exploration.counts, exploration.elapsed);
+    let (counts, elapsed, notes) = (exploration.counts, exploration.elapsed, exploration.notes);
     let scope = Scope {
         properties,
         reductions: model.reductions(),
@@ -211,11 +211,15 @@ fn outcome<M: Explorable>(
         levels: exploration.levels,
         exhausted: exploration.end == End::Exhausted,
     };
+    let points = model.points().into_iter().enumerate();
+    let (covered, uncovered): (Vec<_>, Vec<_>) = points.partition(|(point, _)| notes.noted(*point));
+    let [covered, uncovered] =
+        [covered, uncovered].map(|points| points.into_iter().map(|(_, name)| name).collect());
     let (verdict, story) = match fault {
         Some((verdict, story)) => (verdict, Some(story)),
         None => (verdict_without_fault(exploration.end, exploration.missing), None),
     };
-    Outcome { verdict, counts, elapsed, story, scope }
+    Outcome { verdict, counts, elapsed, story, scope, covered, uncovered }
 }
 
 /// Only an exhausted search from which nothing is missing holds.

@@ -67,5 +67,7 @@ pub fn expect_text(expect: Expect) -> String {
     match expect {
         Expect::Holds => "holds".to_owned(),
         Expect::Violates(property) => format!("violates {property}"),
+        Expect::Loses(situation) => format!("loses {situation}"),
+        Expect::Moves(shipped) => format!("moves {shipped}"),
     }
 }

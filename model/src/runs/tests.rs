@@ -5,12 +5,15 @@ use std::fs;
 use stateright::{Model, Property};
 
 use super::*;
+use crate::coverage::Coverage;
 use crate::explore::{Explorable, ExploreError, Lane, Settings, Unknown, agree_with_stateright};
 use crate::toys::{Barrier, Crossing, Rule};
 
 const AGREED: Barrier = Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: true };
 const LOCAL: Barrier = Barrier { rule: Rule::Local, ..AGREED };
 const UNFAIR: Barrier = Barrier { arrivals_fair: false, ..AGREED };
+/// Toys have nothing to reach.
+const NO_COVERAGE: Coverage = Coverage(Vec::new());
 const CROSSED: Crossing = Crossing { orders: [[0, 1], [1, 0]] };
 
 /// A model that counts to `most` and then stops, panics, or misses its witness, as its fields say.
@@ -91,6 +94,22 @@ fn runs_exit_as_their_faults_say() {
 }
 
 #[test]
+fn runs_that_lose_a_situation_know_it() {
+    let counts = || Count {
+        most: 3,
+        properties: Some(|| vec![Property::sometimes("nine", |_, at| *at == 9)]),
+        ..Count::default()
+    };
+    let exits = [
+        exit_of_run(&Run::idler("loses", "nine", Safety(counts()))),
+        exit_of_run(&Run::idler("unknown", "ten", Safety(counts()))),
+        exit_of_run(&Run::idler("reaches", "nine", Safety(Count { most: 9, ..counts() }))),
+        exit_of_run(&Run::idler("fails", "nine", Safety(LOCAL))),
+    ];
+    assert_eq!(exits.map(Exit::code), [0, 23, 23, 12]);
+}
+
+#[test]
 fn runs_without_verdict_fail() {
     let capped = Settings { most_states: Some(10), ..Settings::default() };
     let (exit, text) = exit_of(&Run::holds("agreed", Progress(AGREED)), &capped);
@@ -166,6 +185,7 @@ fn toys() -> Registry {
             PropertyDoc { not_covered: "aborts", ..doc("ends", "what is ready goes forward | ends") },
         ],
         not_covered: vec!["Crashes."],
+        unbroken: Vec::new(),
         spec_fingerprint: "0123".to_owned(),
     }
 }
@@ -222,7 +242,7 @@ fn record_keeps_what_was_not_performed() {
     assert_eq!((later.records[0].spec.as_str(), later.records[1].spec.as_str()), ("4567", "0123"));
     let proved = Proved::new(&registry, &later);
     assert_eq!(proved.classes.len(), 1, "the nightly class is proved for an earlier specification only");
-    assert!(checks_text(&registry, &later).contains("nightly (an earlier specification)"));
+    assert!(checks_text(&registry, &later, &NO_COVERAGE).contains("nightly (an earlier specification)"));
 }
 
 #[test]
@@ -231,14 +251,14 @@ fn record_writes_what_differs() {
     let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
     let folder = tempfile::tempdir().unwrap();
     let places = Places { manifest: folder.path().join("runs.toml"), root: folder.path().to_owned() };
-    let files = files(&registry, &manifest, &places).unwrap();
+    let files = files(&registry, &manifest, &NO_COVERAGE, &places).unwrap();
     assert_eq!(stale(&files).len(), 3);
     assert_eq!(write(&files).unwrap().len(), 3);
     assert!(stale(&files).is_empty());
     fs::write(folder.path().join("CHECKS.md"), "edited").unwrap();
     assert_eq!(stale(&files), [folder.path().join("CHECKS.md")]);
     let nowhere = Places { root: folder.path().join("missing"), ..places };
-    let lost = super::files(&registry, &manifest, &nowhere).unwrap();
+    let lost = super::files(&registry, &manifest, &NO_COVERAGE, &nowhere).unwrap();
     assert!(matches!(write(&lost), Err(RecordError::Unwritable { .. })));
 }
 
@@ -246,7 +266,7 @@ fn record_writes_what_differs() {
 fn record_text_of_checks() {
     let registry = toys();
     let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
-    insta::assert_snapshot!(checks_text(&registry, &manifest));
+    insta::assert_snapshot!(checks_text(&registry, &manifest, &NO_COVERAGE));
 }
 
 #[test]
@@ -312,6 +332,31 @@ fn session_survives_a_broken_runner() {
     let performed = Performed::new(&run, &Settings::default(), None);
     assert_eq!(performed.failure.as_ref().map(|failure| failure.exit), Some(Exit::Internal));
     assert_eq!(performed.finding(), "not performed");
+}
+
+/// Names of the rules of a role, as spec's sources have them.
+fn rules(role: &str, source: &'static str) -> Vec<String> {
+    let methods = source.lines().filter_map(|line| line.strip_prefix("    fn "));
+    methods.filter_map(|line| Some(format!("{role}: {}", line.split_once('(')?.0))).collect()
+}
+
+#[test]
+fn registry_has_a_mutant_for_each_rule_or_says_why_not() {
+    let registry = registry();
+    let mut all = rules("decode", include_str!("../../../spec/src/decode/rules.rs"));
+    all.extend(rules("prefill", include_str!("../../../spec/src/prefill/rules.rs")));
+    assert!(all.len() > 20, "{all:?}");
+    let broken = |rule: &String| registry.runs.iter().any(|run| run.rule == Some(rule));
+    let excused = |rule: &String| registry.unbroken.iter().any(|(unbroken, _)| unbroken == rule);
+    let either: Vec<&String> = all.iter().filter(|rule| broken(rule) == excused(rule)).collect();
+    assert!(either.is_empty(), "without a mutant and a word why, or with both: {either:?}");
+    let strangers: Vec<_> = registry
+        .runs
+        .iter()
+        .filter_map(|run| run.rule)
+        .filter(|rule| !all.iter().any(|known| known == rule))
+        .collect();
+    assert!(strangers.is_empty(), "rules that spec does not have: {strangers:?}");
 }
 
 #[test]

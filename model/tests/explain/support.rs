@@ -25,6 +25,7 @@ pub(crate) fn toys() -> Registry {
         ],
         properties: vec![ends],
         not_covered: Vec::new(),
+        unbroken: Vec::new(),
         spec_fingerprint: lockstep_spec::FINGERPRINT.to_owned(),
     }
 }

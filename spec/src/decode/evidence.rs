@@ -148,7 +148,7 @@ impl SlotEvidence {
         *self = Self::UNSEEN;
     }
 
-    fn take(&mut self, fact: LegFact, leg: Leg) {
+    fn take<R: Rules>(&mut self, fact: LegFact, leg: Leg) {
         match fact {
             LegFact::HandshakeDone => self.resolve(Handshake::Done),
             LegFact::HandshakeFailed => self.resolve(Handshake::Failed),
@@ -158,7 +158,7 @@ impl SlotEvidence {
                 }
             }
             LegFact::PagesLanded if self.open() => self.receive_pages(),
-            LegFact::RowLanded(row) if self.open() => self.receive_row(row, leg),
+            LegFact::RowLanded(row) if self.open() => self.receive_row::<R>(row, leg),
             LegFact::TransferFailed if self.open() => self.break_with(KvPoll::TransferFailed),
             LegFact::PagesLanded | LegFact::RowLanded(_) | LegFact::TransferFailed => {}
             LegFact::Fenced => {
@@ -188,12 +188,9 @@ impl SlotEvidence {
         };
     }
 
-    fn receive_row(&mut self, row: MetadataRow, leg: Leg) {
-        if row.echo != leg {
-            return self.break_with(KvPoll::WrongLeg);
-        }
-        if !row.sound {
-            return self.break_with(KvPoll::Corrupt);
+    fn receive_row<R: Rules>(&mut self, row: MetadataRow, leg: Leg) {
+        if let Some(failure) = R::row_failure(&row, leg) {
+            return self.break_with(failure);
         }
         self.receipt = match self.receipt {
             Receipt::Nothing => Receipt::Row(row.token),
@@ -211,8 +208,8 @@ impl SlotEvidence {
     }
 
     /// The poll of a slot in `phase`: folded with every local fact that could spoil it.
-    fn poll(&self, phase: Phase, deadline_ticks: u32) -> KvPoll {
-        let late = self.age_ticks >= deadline_ticks;
+    fn poll<R: Rules>(&self, phase: Phase, deadline_ticks: u32) -> KvPoll {
+        let late = R::late(self.age_ticks, deadline_ticks);
         match phase {
             Phase::Bootstrapping | Phase::Retracted => match self.handshake {
                 Handshake::Failed => KvPoll::HandshakeFailed,
@@ -271,7 +268,7 @@ impl Evidence {
         if let Some(evidence) = self.slots.get_mut(leg.slot.index())
             && (current == Some(leg) || R::takes_late_facts())
         {
-            evidence.take(fact, leg);
+            evidence.take::<R>(fact, leg);
         }
     }
 
@@ -296,7 +293,7 @@ impl SlotEvidence {
         match &slot.occupant {
             None => SlotVote { drained, ..SlotVote::NEUTRAL },
             Some(tenant) => SlotVote {
-                poll: self.poll(tenant.phase, configuration.deadline_ticks),
+                poll: self.poll::<R>(tenant.phase, configuration.deadline_ticks),
                 first_token: self.first_token(tenant.phase),
                 drained,
             },

@@ -6,7 +6,6 @@ use crate::decode::decide::Deciding;
 use crate::decode::phase::{Phase, Tenant};
 use crate::decode::rules::Rules;
 use crate::ids::SlotIndex;
-use crate::poll::KvPoll;
 use crate::why::Why;
 
 impl<R: Rules> Deciding<'_, R> {
@@ -44,7 +43,7 @@ impl<R: Rules> Deciding<'_, R> {
             if lacking == 0 {
                 return;
             }
-            if self.promised() >= lacking {
+            if R::counts_promised() && self.promised() >= lacking {
                 return self.reasons.push(Why::GrowthWaitsForPromised);
             }
             if !self.retract_one() {
@@ -129,12 +128,19 @@ impl<R: Rules> Deciding<'_, R> {
         let retracted = self.state.by_age(|tenant| tenant.phase == Phase::Retracted);
         for slot in retracted {
             self.pressure.retracted_waits = true;
-            if !R::may_resume(self.pressure) || self.fresh_poll(slot) != Some(KvPoll::WaitingForInput) {
+            if !R::may_resume(self.pressure) {
+                continue;
+            }
+            let poll = self.fresh_poll(slot);
+            if !R::may_start_again(poll) {
                 continue;
             }
             if !self.start(slot) {
                 self.reasons.push(Why::ResumeLacksPages);
-                break;
+                if R::first_misfit_stops() {
+                    break;
+                }
+                continue;
             }
             self.reasons.push(Why::Resumed);
         }
@@ -157,10 +163,14 @@ impl<R: Rules> Deciding<'_, R> {
             });
         }
         for slot in ready {
-            if !self.start(slot) {
-                return self.reasons.push(Why::AdmissionLacksPages);
+            if self.start(slot) {
+                self.reasons.push(Why::Admitted);
+                continue;
             }
-            self.reasons.push(Why::Admitted);
+            self.reasons.push(Why::AdmissionLacksPages);
+            if R::first_misfit_stops() {
+                return;
+            }
         }
     }
 }

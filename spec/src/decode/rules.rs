@@ -1,9 +1,10 @@
 //! The rules that a decision follows, apart from the mechanics. The only implementation here is the one that ships; a checker's mutants
 //! override one method each, to show that the rule matters.
 
-use crate::decode::evidence::Grant;
+use crate::decode::evidence::{Grant, MetadataRow};
 use crate::decode::phase::Tenant;
-use crate::ids::SlotIndex;
+use crate::ids::{Leg, SlotIndex};
+use crate::poll::KvPoll;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
@@ -71,6 +72,21 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether pages that are being given up count, before a victim is chosen.
+    fn counts_promised() -> bool {
+        true
+    }
+
+    /// Whether the first request that lacks pages to start stops those behind it.
+    fn first_misfit_stops() -> bool {
+        true
+    }
+
+    /// Whether a retracted request may start its next transfer, by the agreed poll of that attempt; none if the vote was not about it.
+    fn may_start_again(poll: Option<KvPoll>) -> bool {
+        poll == Some(KvPoll::WaitingForInput)
+    }
+
     /// Whether retracted requests may take pages in this round.
     fn may_resume(pressure: Pressure) -> bool {
         !pressure.growth_lacks
@@ -117,6 +133,19 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// the publish is cancelled or the writer is fenced.
     fn drained(grant: Grant) -> bool {
         matches!(grant, Grant::None)
+    }
+
+    /// What a metadata row that came for `leg` says instead of success, if anything is wrong with it.
+    fn row_failure(row: &MetadataRow, leg: Leg) -> Option<KvPoll> {
+        if row.echo != leg {
+            return Some(KvPoll::WrongLeg);
+        }
+        (!row.sound).then_some(KvPoll::Corrupt)
+    }
+
+    /// Whether a handshake or a transfer has waited too long.
+    fn late(age_ticks: u32, deadline_ticks: u32) -> bool {
+        age_ticks >= deadline_ticks
     }
 
     /// Whether an element sampled in the voted state is applied to a slot whose occupant, attempt or phase has changed since.

@@ -54,8 +54,13 @@ impl<'a, R: Rules> Deciding<'a, R> {
     pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
         self.state.direct(self.outcome.shutdown(), self.brief.pause, &mut self.reasons);
         self.record()?;
-        self.close();
+        if R::closes_before_retiring() {
+            self.close();
+        }
         let retired = self.retire()?;
+        if !R::closes_before_retiring() {
+            self.close();
+        }
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
@@ -98,7 +103,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
         if tenant.phase != LegPhase::Running {
             return self.reasons.push(Why::SurplusDropped);
         }
-        if chunk.position + chunk.tokens < tenant.arrival.tokens {
+        if !R::may_write(chunk.position + chunk.tokens, tenant.arrival.tokens) {
             return self.reasons.push(Why::ChunkComputed);
         }
         tenant.phase = LegPhase::Inflight;
@@ -158,7 +163,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
     /// Frees pages that no forward and no write can touch any more.
     fn release(&mut self) {
         for slot in self.state.by_age(|tenant| matches!(tenant.phase, LegPhase::Draining(_))) {
-            let free = self.state.flights.naming(slot) == 0 && self.outcome.drained(slot);
+            let free = R::releasable(self.state.flights.naming(slot), self.outcome.drained(slot));
             let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut().filter(|_| free) else {
                 continue;
             };

@@ -136,7 +136,7 @@ impl Evidence {
     ) -> SlotVote {
         let writes = self.writes.get(index.index()).copied().unwrap_or(Writes::None);
         let age = self.age_ticks.get(index.index()).copied().unwrap_or(0);
-        let late = age >= configuration.deadline_ticks;
+        let late = R::late(age, configuration.deadline_ticks);
         let drained = R::drained(writes);
         match &slot.occupant {
             None => SlotVote { drained, ..SlotVote::NEUTRAL },

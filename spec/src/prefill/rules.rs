@@ -16,6 +16,27 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         true
     }
 
+    /// Whether pages may be freed, with `flying` forwards that name them in flight.
+    fn releasable(flying: u32, drained: bool) -> bool {
+        flying == 0 && drained
+    }
+
+    /// Whether a leg of `tokens` tokens may be written once so many are computed.
+    fn may_write(computed: u32, tokens: u32) -> bool {
+        computed >= tokens
+    }
+
+    /// Whether a group on its way out gives legs up before it retires forwards. The writes that a retirement starts are newer than the
+    /// vote that says what is drained.
+    fn closes_before_retiring() -> bool {
+        true
+    }
+
+    /// Whether a list or a write has been waited for too long.
+    fn late(age_ticks: u32, deadline_ticks: u32) -> bool {
+        age_ticks >= deadline_ticks
+    }
+
     /// Whether the first leg that lacks pages stops those behind it.
     fn first_misfit_stops() -> bool {
         true

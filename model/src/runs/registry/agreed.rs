@@ -3,8 +3,9 @@
 use super::{MODES, name};
 use crate::agreed_level::model::AgreedModel;
 use crate::agreed_level::mutants::{
-    AdmitsAhead, AppliesStale, DrainedByFabric, FewestTokensVictim, FromCopy, FromCopyFewestTokensVictim,
-    FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced, LosesPages, NeverReleases, ReleasesInFlight,
+    AdmitsAhead, AdmitsFirst, AppliesStale, DrainedByFabric, DrainedWhileRevoking, FewestTokensVictim,
+    FromCopy, FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced,
+    LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, ResumesAheadOfGrowth,
 };
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::runs::run::{Run, Tier};
@@ -38,7 +39,7 @@ fn params(setting: &DecodeSetting) -> String {
     let faults = match (setting.aborts, setting.breakage) {
         (false, _) => "",
         (true, Breakage::Deadline) => "; any request may be aborted or late",
-        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer) => {
+        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer | Breakage::FirstToken) => {
             "; any request may be aborted or fail"
         }
     };
@@ -56,6 +57,8 @@ pub(super) fn proofs() -> Vec<Run> {
         ));
         let deadlines = with_deadlines(2, 4, overlap);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
+        let mixed = of_two_sizes(overlap);
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, Tier::Pr));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
     }
     runs
@@ -64,49 +67,42 @@ pub(super) fn proofs() -> Vec<Run> {
 /// The controls hold: they show that a rule costs only time here, or that it is another rule that the mutants beside them break.
 pub(super) fn mutants() -> Vec<Run> {
     let small = || with_faults(2, 4, true);
+    let (free, fair) = (no_write_after_free::PROPERTY.id, admission_fair::PROPERTY.id);
     vec![
-        broken::<AppliesStale>("applies-stale", vote_fresh::PROPERTY.id, small(), Tier::Quick),
-        broken::<LaunchesUnfenced>("launches-unfenced", kv_before_run::PROPERTY.id, small(), Tier::Quick),
-        broken::<DrainedByFabric>(
-            "drained-by-fabric",
-            no_write_after_free::PROPERTY.id,
-            small(),
-            Tier::Quick,
-        ),
-        broken::<ReleasesInFlight>(
-            "releases-in-flight",
-            no_write_after_free::PROPERTY.id,
-            small(),
-            Tier::Quick,
-        ),
-        broken::<LosesPages>("loses-pages", pages_sound::PROPERTY.id, small(), Tier::Quick),
-        broken::<NeverReleases>("never-releases", ends::PROPERTY.id, setting(2, 4, true), Tier::Quick),
-        broken::<AdmitsAhead>("admits-ahead", admission_fair::PROPERTY.id, setting(2, 4, true), Tier::Quick),
-        holds::<FewestTokensVictim>(
-            &["agreed", "control", "fewest-tokens-victim"],
-            setting(3, 4, true),
-            Tier::Pr,
-        ),
-        holds::<FromCopy>(&["agreed", "control", "from-copy"], setting(3, 4, true), Tier::Pr),
-        broken::<FromCopyFewestTokensVictim>(
-            "from-copy-fewest-tokens-victim",
-            admission_fair::PROPERTY.id,
-            setting(3, 4, true),
-            Tier::Quick,
-        ),
-        broken::<FromCopyRetractsAlone>(
-            "from-copy-retracts-alone",
-            admission_fair::PROPERTY.id,
-            setting(2, 4, true),
-            Tier::Quick,
-        ),
-        broken::<FromCopyGrowsLast>(
-            "from-copy-grows-last",
-            admission_fair::PROPERTY.id,
-            setting(3, 4, true),
-            Tier::Pr,
-        ),
+        broken::<AppliesStale>("applies-stale", vote_fresh::PROPERTY.id, small())
+            .breaks("decode: applies_stale"),
+        broken::<LaunchesUnfenced>("launches-unfenced", kv_before_run::PROPERTY.id, small())
+            .breaks("decode: may_launch"),
+        broken::<DrainedByFabric>("drained-by-fabric", free, small()).breaks("decode: drained"),
+        broken::<DrainedWhileRevoking>("drained-while-revoking", free, small()).breaks("decode: drained"),
+        broken::<ReleasesInFlight>("releases-in-flight", free, small()).breaks("decode: releasable"),
+        broken::<LosesPages>("loses-pages", pages_sound::PROPERTY.id, small())
+            .breaks("decode: returns_pages"),
+        broken::<NeverReleases>("never-releases", ends::PROPERTY.id, setting(2, 4, true))
+            .breaks("decode: releasable"),
+        broken::<AdmitsAhead>("admits-ahead", fair, setting(2, 4, true)).breaks("decode: may_admit"),
+        broken::<AdmitsFirst>("admits-first", fair, setting(2, 4, true)).breaks("decode: order"),
+        broken::<PassesMisfits>("passes-misfits", fair, of_two_sizes(true))
+            .breaks("decode: first_misfit_stops"),
+        control::<ResumesAheadOfGrowth>("resumes-ahead-of-growth", setting(2, 4, true), Tier::Quick),
+        control::<FewestTokensVictim>("fewest-tokens-victim", setting(3, 4, true), Tier::Pr),
+        control::<FromCopy>("from-copy", setting(3, 4, true), Tier::Pr),
+        broken::<FromCopyFewestTokensVictim>("from-copy-fewest-tokens-victim", fair, setting(3, 4, true))
+            .breaks("decode: victim")
+            .shows("fewest-tokens-victim"),
+        broken::<FromCopyRetractsAlone>("from-copy-retracts-alone", fair, setting(2, 4, true))
+            .breaks("decode: retracts_alone"),
+        broken::<FromCopyGrowsLast>("from-copy-grows-last", fair, setting(3, 4, true))
+            .breaks("decode: order")
+            .tier(Tier::Pr),
     ]
+}
+
+/// Requests of two sizes: one may fit where an older one does not.
+fn of_two_sizes(overlap: bool) -> DecodeSetting {
+    let mut setting = setting(3, 5, overlap);
+    setting.kinds[1].prompt = 2;
+    setting
 }
 
 fn holds<R: Rules>(parts: &[&str], setting: DecodeSetting, tier: Tier) -> Run {
@@ -114,8 +110,14 @@ fn holds<R: Rules>(parts: &[&str], setting: DecodeSetting, tier: Tier) -> Run {
     Run::holds(name(parts), Progress(AgreedModel::<R>::new(setting))).params(params).tier(tier)
 }
 
-fn broken<R: Rules>(rule: &str, property: &'static str, setting: DecodeSetting, tier: Tier) -> Run {
+fn control<R: Rules>(rule: &str, setting: DecodeSetting, tier: Tier) -> Run {
     let params = params(&setting);
     let model = Progress(AgreedModel::<R>::new(setting));
-    Run::mutant(name(&["agreed", "mutant", rule]), property, model).params(params).tier(tier)
+    Run::control(name(&["agreed", "control", rule]), model).params(params).tier(tier)
+}
+
+fn broken<R: Rules>(rule: &str, property: &'static str, setting: DecodeSetting) -> Run {
+    let params = params(&setting);
+    let model = Progress(AgreedModel::<R>::new(setting));
+    Run::mutant(name(&["agreed", "mutant", rule]), property, model).params(params)
 }

@@ -16,7 +16,8 @@ fn run(hazard: &Hazard, overlap: bool) -> Run {
     let name = name(&["conventional", hazard.name, loops]);
     let model = Progress(hazard.model(overlap));
     let run = match hazard.expected(overlap) {
-        None => Run::holds(name, model),
+        None if hazard.is_safe() => Run::control(name, model),
+        None => Run::masked(name, model),
         Some(property) => Run::hazard(name, property, model),
     };
     run.params(format!(

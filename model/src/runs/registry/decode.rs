@@ -1,7 +1,11 @@
 //! Runs of the decode group: N real machines in their world.
 
 use super::{MODES, name, ranks};
-use crate::agreed_level::mutants::{LaunchesUnfenced, LosesPages, RetiresBeforeRecording};
+use crate::agreed_level::mutants::{
+    IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
+    RetiresBeforeRecording, StartsAgainUnshaken, StartsWithoutFirstLaunch, TakesCorruptRows,
+    TakesForeignRows,
+};
 use crate::decode::Surroundings;
 use crate::decode::mutants::{self as refuted, Refuted};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
@@ -10,7 +14,7 @@ use crate::model::WorldModel;
 use crate::runs::run::{Mode, Role, Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::{Rules, Shipped};
-use lockstep_spec::invariant::{Property, kv_before_run, no_fault, pages_sound};
+use lockstep_spec::invariant::{Property, kv_before_run, no_fault, pages_sound, vote_fresh};
 
 /// Outputs of one token behind a stop, and of none.
 const SHORT: [RequestKind; 2] = [
@@ -47,6 +51,11 @@ const TRANSFERS: Concern = Concern {
         setting.breakage = Breakage::Transfer;
         setting.kinds.truncate(1);
     },
+};
+const FIRST_TOKENS: Concern = Concern {
+    name: "first-tokens",
+    told: "any rank may be given another first token than its peers at any time",
+    change: |setting| setting.breakage = Breakage::FirstToken,
 };
 const DEADLINES: Concern = Concern {
     name: "deadlines",
@@ -100,12 +109,13 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 19] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 20] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 1, 3, &LATE, Tier::Quick),
     (2, 1, 3, &SHUTDOWN, Tier::Quick),
+    (2, 1, 3, &FIRST_TOKENS, Tier::Quick),
     (2, 1, 3, &PAUSE, Tier::Quick),
     (2, 2, 3, &PAUSE, Tier::Pr),
     (2, 2, 4, &PLAIN, Tier::Quick),
@@ -144,15 +154,81 @@ fn proved(
 }
 
 pub(super) fn mutants() -> Vec<Run> {
+    let mut mutants = noticed();
+    mutants.extend(idle());
+    mutants
+}
+
+/// Those that violate a property.
+fn noticed() -> Vec<Run> {
+    let transfers = || DecodeSetting { breakage: Breakage::Transfer, ..DecodeSetting::new(2, 1, 3, true) };
+    let kv_before_run = kv_before_run::PROPERTY;
     vec![
-        mutant("applies-stale", refuted::applies_stale()),
-        mutant("takes-late-facts", refuted::takes_late_facts()),
-        mutant("drained-by-fabric", refuted::drained_by_fabric()),
-        mutant("releases-in-flight", refuted::releases_in_flight()),
-        mutant("launches-unfenced", broken::<LaunchesUnfenced>(kv_before_run::PROPERTY)),
-        mutant("loses-pages", broken::<LosesPages>(pages_sound::PROPERTY)),
-        mutant("retires-before-recording", broken::<RetiresBeforeRecording>(no_fault::PROPERTY)),
+        mutant("applies-stale", refuted::applies_stale())
+            .breaks("decode: applies_stale")
+            .shows("stale-occupant-vote"),
+        mutant("takes-late-facts", refuted::takes_late_facts()).breaks("decode: takes_late_facts"),
+        mutant("drained-by-fabric", refuted::drained_by_fabric()).breaks("decode: drained"),
+        mutant("releases-in-flight", refuted::releases_in_flight()).breaks("decode: releasable"),
+        mutant("launches-unfenced", broken::<LaunchesUnfenced>(kv_before_run)).breaks("decode: may_launch"),
+        mutant("loses-pages", broken::<LosesPages>(pages_sound::PROPERTY)).breaks("decode: returns_pages"),
+        mutant("retires-before-recording", broken::<RetiresBeforeRecording>(no_fault::PROPERTY))
+            .breaks("decode: order"),
+        mutant::<TakesForeignRows>("takes-foreign-rows", (WorldModel::new(transfers()), kv_before_run))
+            .breaks("decode: row_failure"),
+        mutant::<TakesCorruptRows>("takes-corrupt-rows", (WorldModel::new(transfers()), kv_before_run))
+            .breaks("decode: row_failure"),
+        mutant::<StartsAgainUnshaken>(
+            "starts-again-unshaken",
+            (WorldModel::new(retracting()), vote_fresh::PROPERTY),
+        )
+        .breaks("decode: may_start_again"),
     ]
+}
+
+/// Those that only keep the group from doing something, or make it take longer.
+fn idle() -> Vec<Run> {
+    let deadlines = DecodeSetting { breakage: Breakage::Deadline, ..DecodeSetting::new(2, 1, 3, true) };
+    let lost = |run| Run::idler(run, "two requests in one plan", world::<PlansOne>(retracting()));
+    vec![
+        idler("plans-one", lost).breaks("decode: plan_order"),
+        idler("never-late", |run| {
+            Run::idler(run, "decode: failure DeadlinePassed", world::<NeverLate>(deadlines))
+        })
+        .breaks("decode: late"),
+        idler("ignores-promised", |run| {
+            let outcome = "decode: outcome GrowthWaitsForPromised";
+            Run::idler(run, outcome, world::<IgnoresPromised>(retracting()))
+        })
+        .breaks("decode: counts_promised"),
+        idler("launches-past-its-limit", |run| {
+            Run::sloth(run, SHIPPED_RETRACTING, world::<LaunchesPastItsLimit>(retracting()))
+        })
+        .breaks("decode: wants_launch"),
+        idler("starts-without-first-launch", |run| {
+            Run::sloth(run, SHIPPED_RETRACTING, world::<StartsWithoutFirstLaunch>(retracting()))
+        })
+        .breaks("decode: positions_to_start"),
+    ]
+}
+
+/// One rank, two slots, four pages: a request is retracted and resumes.
+fn retracting() -> DecodeSetting {
+    DecodeSetting::new(1, 2, 4, true)
+}
+
+/// The run of the shipped rules in [`retracting`].
+const SHIPPED_RETRACTING: &str = "decode-1x2-4p-plain-overlap";
+
+fn world<R: Rules>(setting: DecodeSetting) -> Progress<WorldModel<Surroundings<R>>> {
+    let witnesses = witnesses::<R>(&setting);
+    Progress(WorldModel::new(setting).witnessing(witnesses))
+}
+
+fn idler(rule: &str, run: impl FnOnce(&'static str) -> Run) -> Run {
+    let run = run(name(&["decode", "mutant", rule]));
+    let size = if rule == "never-late" { "2 × 1, pages 3" } else { "1 × 2, pages 4" };
+    run.params(format!("ranks × slots {size}, overlap"))
 }
 
 /// Two ranks, one slot, three pages, overlap and aborts: where these rules show.

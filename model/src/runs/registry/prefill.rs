@@ -3,10 +3,12 @@
 use super::{MODES, name, ranks};
 use crate::model::WorldModel;
 use crate::prefill::Surroundings;
-use crate::prefill::mutants::{DrainedIgnoresWrites, PassesMisfits, StartsUnlisted};
+use crate::prefill::mutants::{
+    ClosesLast, DrainedIgnoresWrites, NeverLate, PassesMisfits, ReleasesInFlight, StartsUnlisted, WritesHalf,
+};
 use crate::prefill::setting::PrefillSetting;
 use crate::prefill::witnesses::witnesses;
-use crate::runs::run::{Mode, Role, Run, Tier};
+use crate::runs::run::{Expect, Mode, Purpose, Role, Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
 use lockstep_spec::prefill::rules::{Rules, Shipped};
@@ -115,24 +117,32 @@ fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode,
 }
 
 pub(super) fn mutants() -> Vec<Run> {
-    let failing = |slots| PrefillSetting { write_failures: true, ..PrefillSetting::new(2, slots, false) };
-    let refuted = [
-        mutant::<DrainedIgnoresWrites>(
-            "drained-ignores-writes",
-            no_write_after_free::PROPERTY.id,
-            failing(1),
-        ),
-        mutant::<StartsUnlisted>("starts-unlisted", kv_before_run::PROPERTY.id, failing(1)),
-    ];
+    let (write, kv) = (no_write_after_free::PROPERTY.id, kv_before_run::PROPERTY.id);
+    let failing = Concern { name: "", told: "", change: |setting| setting.write_failures = true };
     let unfair = WorldModel::<Surroundings<PassesMisfits>>::new(PrefillSetting::new(2, 2, false));
-    let control = Run::holds(name(&["prefill", "control", "passes-misfits"]), Progress(unfair)).params(
-        "ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe",
-    );
-    refuted.into_iter().chain([control]).collect()
+    vec![
+        mutant::<DrainedIgnoresWrites>("drained-ignores-writes", Expect::Violates(write), &failing)
+            .breaks("prefill: drained"),
+        mutant::<StartsUnlisted>("starts-unlisted", Expect::Violates(kv), &failing)
+            .breaks("prefill: waits_for_lists"),
+        mutant::<ReleasesInFlight>("releases-in-flight", Expect::Violates(write), &CHUNKS)
+            .breaks("prefill: releasable"),
+        mutant::<WritesHalf>("writes-half", Expect::Violates(kv), &CHUNKS).breaks("prefill: may_write"),
+        // The leg has left the table when its write is posted: nothing of it counts as computed.
+        mutant::<ClosesLast>("closes-last", Expect::Violates(kv), &SHUTDOWN)
+            .breaks("prefill: closes_before_retiring"),
+        mutant::<NeverLate>("never-late", Expect::Loses("prefill: failure DeadlinePassed"), &DEADLINES)
+            .breaks("prefill: late"),
+        Run::control(name(&["prefill", "control", "passes-misfits"]), Progress(unfair)).params(
+            "ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe",
+        ),
+    ]
 }
 
-fn mutant<R: Rules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
-    let model = WorldModel::<Surroundings<R>>::new(setting);
-    Run::mutant(name(&["prefill", "mutant", rule]), property, Progress(model))
-        .params("ranks × slots 2 × 1, normal")
+fn mutant<R: Rules>(rule: &str, expect: Expect, concern: &Concern) -> Run {
+    let mut setting = PrefillSetting::new(2, 1, false);
+    (concern.change)(&mut setting);
+    let model = Progress(WorldModel::<Surroundings<R>>::new(setting));
+    let run = Run::control(name(&["prefill", "mutant", rule]), model).params("ranks × slots 2 × 1, normal");
+    Run { expect, purpose: Purpose::Mutant, ..run }
 }

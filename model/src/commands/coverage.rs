@@ -1,0 +1,56 @@
+//! `coverage`: what the proofs of a tier reach, all together.
+
+use std::io::Write;
+
+use lockstep_model::coverage::{Coverage, Reached};
+use lockstep_model::explore::Settings;
+use lockstep_model::runs::{Exit, Failure, Performed, Purpose, Registry, Run, Tier};
+
+use super::{Trouble, first_failure};
+
+/// Performs the proofs of a tier and shows which run is the first to reach each point.
+pub(crate) fn coverage(registry: &Registry, tier: Tier, settings: &Settings) -> Result<Exit, Trouble> {
+    let proofs: Vec<&Run> = registry.of_tier(tier).filter(|run| run.purpose == Purpose::Proof).collect();
+    let performed: Vec<Performed<'_>> =
+        proofs.into_iter().map(|run| Performed::new(run, settings, None)).collect();
+    if let Some(failure) = first_failure(&performed) {
+        return Err(Trouble::Failure(failure));
+    }
+    let coverage = Coverage::of(&performed.iter().collect::<Vec<_>>());
+    show(&coverage)?;
+    judge(&coverage).map(|()| Exit::Ok)
+}
+
+/// What the quick proofs among `performed` reach, if that is all that they should: what is recorded of it, whatever else was performed.
+pub(super) fn covered(performed: &[Performed<'_>]) -> Result<Coverage, Trouble> {
+    let quick: Vec<&Performed<'_>> =
+        performed.iter().filter(|performed| performed.run.tier == Tier::Quick).collect();
+    let coverage = Coverage::of(&quick);
+    judge(&coverage).map(|()| coverage)
+}
+
+fn judge(coverage: &Coverage) -> Result<(), Trouble> {
+    match coverage.gaps() {
+        gaps if gaps.is_empty() => Ok(()),
+        gaps => Err(Trouble::Failure(Failure::new(Exit::Vacuous, gaps_text(&gaps)))),
+    }
+}
+
+/// What is wrong, and what to do.
+fn gaps_text(gaps: &[String]) -> String {
+    format!(
+        "what the proofs reach is not what they should: {}; add a run, or excuse it in the coverage module",
+        gaps.join("; ")
+    )
+}
+
+fn show(coverage: &Coverage) -> Result<(), Trouble> {
+    let mut out = anstream::stdout().lock();
+    let width = coverage.0.iter().map(|reached| reached.point.chars().count()).max().unwrap_or(0);
+    for Reached { point, by, excuse } in &coverage.0 {
+        let by =
+            by.map_or_else(|| excuse.map_or("-".to_owned(), |excuse| format!("({excuse})")), str::to_owned);
+        writeln!(out, "{point:<width$}  {by}")?;
+    }
+    Ok(())
+}
