@@ -70,8 +70,8 @@ Example:
 
 const AFTER_ESTIMATE: &str = "\
 Looks at the beginning of a run, 5 seconds if no budget is given, and extends the growth of its levels. Exit code 22
-if growth does not slow down yet, so that nothing can be said. With --most-states and one thread the states that are
-seen, and so the estimate of states, are the same on any machine.
+if growth does not slow down yet, so that nothing can be said. With --most-states, the states that are seen, and so
+the estimate of states, are the same on any machine.
 
 Example:
   lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";

@@ -144,3 +144,43 @@ fn automatic(
     Shard::new(from_zero + 1, count)
         .ok_or_else(|| ShardError::Malformed(format!("{}/{count}", from_zero + 1)))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::runs::registry;
+
+    #[test]
+    fn shard_deals_every_run_once_and_evenly() {
+        let registry = registry();
+        let manifest = Manifest::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("runs.toml")).unwrap();
+        let runs: Vec<&Run> = registry.runs.iter().collect();
+        let states = |run: &&Run| manifest.find(run.name).map_or(0, |record| record.unique);
+        let largest = runs.iter().map(states).max().unwrap();
+        for count in [1, 2, 5, 400] {
+            let parts: Vec<Vec<&Run>> =
+                (1..=count).map(|index| Shard { index, count }.deal(&runs, &manifest)).collect();
+            let mut names: Vec<&str> = parts.iter().flatten().map(|run| run.name).collect();
+            let mut all: Vec<&str> = runs.iter().map(|run| run.name).collect();
+            names.sort_unstable();
+            all.sort_unstable();
+            assert_eq!(names, all);
+            let loads = parts.iter().map(|part| part.iter().map(states).sum::<u64>());
+            let (least, most) = (loads.clone().min().unwrap(), loads.max().unwrap());
+            assert!(
+                most - least <= largest + LEAST * runs.len() as u64,
+                "{least} to {most} in {count} parts"
+            );
+        }
+    }
+
+    #[test]
+    fn shard_is_read_from_text() {
+        let this = |index, count| Ok(Asked::This(Shard { index, count }));
+        assert_eq!(["2/5", "1/1"].map(str::parse), [this(2, 5), this(1, 1)]);
+        assert_eq!(["auto", "auto/3"].map(str::parse), [Ok(Asked::Auto(None)), Ok(Asked::Auto(Some(3)))]);
+        assert!(["0/2", "3/2", "x", "1/", "/2", "auto/x"].iter().all(|text| text.parse::<Asked>().is_err()));
+    }
+}

@@ -166,8 +166,10 @@ impl Swarm {
         };
         let cores = available_parallelism().map_or(1, usize::from);
         let threads = if sim.effort.bounds.threads == 0 { cores } else { sim.effort.bounds.threads };
+        // Of its own, so that the lock is not held while a seed walks.
+        let claim = || lock(&swarm).claim(sim.seeds, &budget);
         let work = || {
-            while let Some(index) = lock(&swarm).claim(sim.seeds, &budget) {
+            while let Some(index) = claim() {
                 let seed = sim.seed.wrapping_add(index);
                 let mut chance = Chance::new(seed);
                 let sampled = run.model.sample(sim.steps, &mut |ways| chance.below(ways));

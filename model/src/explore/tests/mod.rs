@@ -4,3 +4,4 @@ mod faults;
 mod liveness;
 mod models;
 mod search;
+mod watching;
