@@ -7,7 +7,9 @@ use clap::Args;
 use crate::explore::Settings;
 
 /// Options that bound an exploration.
+// A name of its own: who flattens these options may well call its struct `Effort`, too, and clap refuses equal names.
 #[derive(Args, Clone, Copy, Debug)]
+#[group(id = "bounds")]
 pub struct Effort {
     /// Threads; 0 means one for each core
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Effort")]

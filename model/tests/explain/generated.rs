@@ -13,9 +13,9 @@ fn conventional_handshake_skip_local_overlap_violates_matched() -> Result<(), Pa
         .step("rank 0 sees AddressResolved")
         // rank 0: address Cached
         .step("rank 0 turns")
-        // rank 0: waits in Requests[1] e0 round0
+        // rank 0: waits in Requests[5] e0 round0
         .step("rank 1 turns")
-        // rank 1: waits in Requests[1] e0 round0
+        // rank 1: waits in Requests[5] e0 round0
         .step("the collective completes")
         // rank 0: waits in -; before HandshakePoll; request 0 Handshaking
         // rank 1: waits in -; before HandshakePoll; request 0 Handshaking
