@@ -163,13 +163,18 @@ fn protocol_difference_in_shape_is_a_mismatch() {
 fn protocol_skip_is_told_from_a_mismatch_by_rounds() {
     let skips: &[Entry] = &[(Site::One, 1, 1)];
     let rounds: &[Entry] = &[(Site::Other, 1, 0), (Site::One, 1, 1)];
-    assert_eq!(violated(Scripts::new(End::Stay, &[rounds, skips])).as_deref(), Some("no-skip"));
+    for scripts in [[rounds, skips], [skips, rounds]] {
+        assert_eq!(violated(Scripts::new(End::Stay, &scripts)).as_deref(), Some("no-skip"));
+    }
     assert_eq!(violated(Scripts::new(End::Stay, &[rounds, rounds])), None);
 }
 
 #[test]
 fn protocol_rank_that_leaves_past_a_collective_skips() {
-    assert_eq!(violated(Scripts::new(End::Leave, &[&[ONE, OTHER], &[ONE]])).as_deref(), Some("no-skip"));
+    let scripts: [&[Entry]; 2] = [&[ONE, OTHER], &[ONE]];
+    for scripts in [scripts, [scripts[1], scripts[0]]] {
+        assert_eq!(violated(Scripts::new(End::Leave, &scripts)).as_deref(), Some("no-skip"));
+    }
     assert_eq!(violated(Scripts::new(End::Stay, &[&[ONE, OTHER], &[ONE]])).as_deref(), Some("no-stuck"));
 }
 
