@@ -66,11 +66,13 @@ impl PrefillEnd {
         self.parts.iter().find(|parts| parts.leg == leg)
     }
 
-    /// Takes a part of a leg. Returns the earlier legs of its slot, which it makes void, and whether the leg is now listed.
+    /// Takes a part of a leg. Returns the earlier legs of its slot that are void by it, and whether the leg is now
+    /// listed.
     pub fn join(&mut self, coupling: &Coupling, leg: Leg, part: impl FnOnce(&mut Parts)) -> (Vec<Leg>, bool) {
         let earlier = |parts: &mut Parts| parts.leg.slot == leg.slot && parts.leg < leg;
+        let earlier = self.parts.extract_if(.., earlier).map(|parts| parts.leg).collect();
         let void = match coupling.notices {
-            Notices::Level => self.parts.extract_if(.., earlier).map(|parts| parts.leg).collect(),
+            Notices::Level => earlier,
             Notices::Edge => Vec::new(),
         };
         if self.parts(leg).is_none() {

@@ -67,6 +67,15 @@ const ONE_FAILS: Concern = Concern {
     },
 };
 
+const RETRACTION_ONE_FAILS: Concern = Concern {
+    name: "retraction-one-fails",
+    told: "retraction and resume; the requests of one decode slot may be given up, and their writes may fail or be posted again",
+    change: |setting| {
+        (RETRACTION.change)(setting);
+        (ONE_FAILS.change)(setting);
+    },
+};
+
 const FAILING: Trouble = Trouble {
     aborts: true,
     write_failures: true,
@@ -100,7 +109,7 @@ const fn pr(decode: Sizes, prefill: Sizes, concern: &'static Concern, overlaps: 
 const NORMAL: &[bool] = &[false];
 const BOTH: &[bool] = &[false, true];
 
-const PROOFS: [Proof; 14] = [
+const PROOFS: [Proof; 16] = [
     quick((1, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &FAILURES_LAG, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &LOSSES, NORMAL),
@@ -115,6 +124,8 @@ const PROOFS: [Proof; 14] = [
     pr((1, 2, 2), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 2, 2), &PLAIN, BOTH),
+    pr((1, 2, 4), (1, 1, 3), &RETRACTION_ONE_FAILS, BOTH),
+    pr((2, 1, 2), (2, 1, 1), &FAILURES, NORMAL),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
