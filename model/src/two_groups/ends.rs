@@ -15,7 +15,7 @@ pub struct DecodeEnd {
     pub fences: Vec<Leg>,
 }
 
-/// A row of a prefill forward: whose KV it computes, and where.
+/// A row of a prefill forward: whose KV it computes, and the pages of its chunk.
 pub type Computed = (Leg, Vec<PageId>);
 
 /// What a prefill rank has been given of a leg.

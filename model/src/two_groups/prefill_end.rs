@@ -123,7 +123,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     fn launch_prefill(&mut self, setting: &Setting, rank: usize, forward: ForwardId, rows: &[Row]) -> Held {
         let state = self.prefill.ranks[rank].state().value();
         let mut computed = Vec::new();
-        for Row { slot, pages, .. } in rows {
+        for Row { slot, position, tokens, pages } in rows {
             let leg =
                 state.occupant(*slot).map(|tenant| tenant.arrival.leg).ok_or(kv_before_run::PROPERTY.id)?;
             let parts = self.prefill_ends[rank].parts(leg).filter(|parts| parts.tokens);
@@ -132,7 +132,8 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             if setting.coupling.starts == Starts::Listed && !listed {
                 return Err(kv_before_run::PROPERTY.id);
             }
-            computed.push((leg, pages.clone()));
+            let chunk = pages.iter().skip(*position as usize).take(*tokens as usize);
+            computed.push((leg, chunk.copied().collect()));
         }
         self.prefill_ends[rank].device.push((forward, computed));
         Ok(())

@@ -9,6 +9,7 @@ use crate::two_groups::setting::{Setting, Size, Trouble};
 use crate::two_groups::witnesses::witnesses;
 use lockstep_spec::decode::rules::{Rules as DecodeRules, Shipped};
 use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as ShippedPrefill};
+use std::sync::Arc;
 
 /// What a run is about, beside its size.
 struct Concern {
@@ -67,6 +68,16 @@ const ONE_FAILS: Concern = Concern {
     },
 };
 
+const CHUNKS: Concern = Concern {
+    name: "chunks",
+    told: "prompts of two chunks; any request may be given up, any write may fail or be posted again",
+    change: |setting| {
+        (FAILURES.change)(setting);
+        setting.kinds[0].prompt = 2;
+        Arc::make_mut(&mut setting.prefill).chunk_tokens = 1;
+    },
+};
+
 const RETRACTION_ONE_FAILS: Concern = Concern {
     name: "retraction-one-fails",
     told: "retraction and resume; the requests of one decode slot may be given up, and their writes may fail or be posted again",
@@ -105,15 +116,16 @@ const fn pr(decode: Sizes, prefill: Sizes, concern: &'static Concern, overlaps: 
     Proof { decode, prefill, concern, overlaps, tier: Tier::Pr }
 }
 
-/// A lone decode slot never has two forwards in flight, and a lone prefill slot neither: there the normal loop says it all.
+/// One request of two tokens, and one leg of one chunk, never have two forwards in flight: there the normal loop says it all.
 const NORMAL: &[bool] = &[false];
 const BOTH: &[bool] = &[false, true];
 
-const PROOFS: [Proof; 16] = [
+const PROOFS: [Proof; 17] = [
     quick((1, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &FAILURES_LAG, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &LOSSES, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &BREAKS, NORMAL),
+    quick((1, 1, 3), (1, 1, 2), &CHUNKS, BOTH),
     quick((1, 2, 2), (1, 1, 1), &PLAIN, BOTH),
     quick((1, 2, 4), (1, 1, 1), &PLAIN, BOTH),
     quick((1, 2, 4), (1, 1, 3), &RETRACTION, BOTH),
