@@ -14,10 +14,13 @@ mod rank_end;
 pub use lines::{LineReader, WireError, encode};
 pub use rank_end::{RankEnd, RankReceiver, RankSender};
 
+pub use lockstep_spec::decode::phase::Outcome;
+pub use lockstep_spec::decode::request::Request;
 pub use lockstep_spec::ids::Leg;
 
 use std::fmt;
 
+use lockstep_spec::ids::Epoch;
 use serde::{Deserialize, Serialize};
 
 /// Longest line a rank may send, in bytes: its longest message is a [`RankToFront::Fatal`] with its evidence.
@@ -76,6 +79,15 @@ impl fmt::Display for RankName {
     }
 }
 
+/// A rank of one epoch: whom a control connection speaks for. The next epoch has another process in the same rank's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat {
+    /// The epoch.
+    pub epoch: Epoch,
+    /// The rank's name.
+    pub name: RankName,
+}
+
 /// What a rank can hold, told once when its model is loaded and its group is formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
@@ -114,41 +126,6 @@ pub struct Progress {
     pub pages_free: u32,
 }
 
-/// Why a request finished.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FinishReason {
-    /// It reached its `max_tokens`.
-    Length,
-    /// It sampled a token of the end-of-sequence set.
-    Stop,
-}
-
-impl FinishReason {
-    /// The name in the HTTP answer's `finish_reason`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Length => "length",
-            Self::Stop => "stop",
-        }
-    }
-}
-
-/// How a request ended in the decode group.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// An abort reached it first.
-    Aborted,
-    /// It could not be served.
-    Failed {
-        /// The agreed reason, for the client.
-        reason: String,
-    },
-    /// It was served.
-    Finished(FinishReason),
-}
-
 /// A message of a rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -171,6 +148,8 @@ pub enum RankToFront {
     },
     /// The first message: who is speaking.
     Hello {
+        /// The epoch that the rank is to form with its group.
+        epoch: Epoch,
         /// The rank's group.
         role: Role,
         /// The rank's index.
@@ -225,15 +204,6 @@ pub enum FrontToRank {
     },
     /// Leave in an orderly way and exit with code 0.
     Shutdown,
-    /// A newly accepted request, in acceptance order. Decode leader only.
-    Submit {
-        /// The request; numbers grow in acceptance order.
-        request: u64,
-        /// Length of the prompt.
-        prompt_tokens: u32,
-        /// Tokens to generate at most.
-        max_tokens: u32,
-        /// Whether end-of-sequence tokens are tokens like all others.
-        ignore_eos: bool,
-    },
+    /// A request to decode: newly accepted, or of an earlier epoch, or one whose transfer failed. Decode leader only.
+    Submit(Request),
 }

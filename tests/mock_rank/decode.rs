@@ -2,11 +2,12 @@
 //!
 //! A prompt that begins with `!` asks for a misdeed; see [`Request::misdeed`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use lockstep_runtime::wire::{FinishReason, Leg, Outcome, RankToFront, WireError};
-use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
+use lockstep_runtime::wire::{self, Leg, Outcome, RankToFront, WireError};
+use lockstep_spec::ids::{Attempt, Epoch, Generation, RequestId, SlotIndex};
+use lockstep_spec::poll::Reason;
 
 use crate::rank::{Rank, fatal};
 
@@ -19,6 +20,7 @@ struct Request {
     ignore_eos: bool,
     leg: Leg,
     prompt: Option<Vec<u32>>,
+    begun_at: u32,
     sent: u32,
     due: Instant,
 }
@@ -26,6 +28,8 @@ struct Request {
 #[derive(Default)]
 pub(crate) struct Decode {
     requests: BTreeMap<u64, Request>,
+    /// Requests that have failed, and may come once more.
+    failed: BTreeSet<u64>,
 }
 
 impl Decode {
@@ -33,31 +37,26 @@ impl Decode {
         self.requests.len()
     }
 
-    pub(crate) fn submit(
-        &mut self,
-        request: u64,
-        limits: (u32, u32, bool),
-        rank: &mut Rank,
-    ) -> Result<(), WireError> {
+    pub(crate) fn submit(&mut self, submitted: wire::Request, rank: &mut Rank) -> Result<(), WireError> {
         assert!(rank.is_decode_leader(), "only the decode leader is given requests");
-        let (prompt_tokens, max_tokens, ignore_eos) = limits;
+        let wire::Request { id: RequestId(request), prompt_tokens, max_tokens, generated, ignore_eos } =
+            submitted;
         let slots = u64::from(rank.arguments.slots);
-        let slot = u32::try_from(request % slots).unwrap();
         let leg = Leg {
             epoch: Epoch(rank.arguments.epoch),
-            slot: SlotIndex(slot),
-            generation: Generation(request / slots),
-            attempt: Attempt(1),
+            slot: SlotIndex(u32::try_from(request % slots).unwrap()),
+            generation: Generation(2 * (request / slots) + u64::from(self.failed.contains(&request))),
+            attempt: Attempt(0),
         };
-        rank.sender.send(&RankToFront::LegWanted { request, leg, generated: 0 })?;
-        let prompt_tokens = usize::try_from(prompt_tokens).unwrap();
+        rank.sender.send(&RankToFront::LegWanted { request, leg, generated })?;
         let entry = Request {
-            prompt_tokens,
+            prompt_tokens: usize::try_from(prompt_tokens).unwrap(),
             max_tokens,
             ignore_eos,
             leg,
             prompt: None,
-            sent: 0,
+            begun_at: generated,
+            sent: generated,
             due: Instant::now(),
         };
         self.requests.insert(request, entry);
@@ -79,6 +78,7 @@ impl Decode {
             }
         }
         ended.iter().for_each(|number| drop(self.requests.remove(number)));
+        self.failed.extend(ended);
         Ok(())
     }
 }
@@ -110,12 +110,11 @@ impl Request {
         self.sent += 1;
         rank.forwards += 1;
         let stops = token == u32::from(b'.') && !self.ignore_eos;
-        let reason = if stops {
-            Some(FinishReason::Stop)
+        let outcome = if stops {
+            Some(Outcome::Stop)
         } else {
-            (self.sent == self.max_tokens).then_some(FinishReason::Length)
+            (self.sent == self.max_tokens).then_some(Outcome::Length)
         };
-        let outcome = reason.map(Outcome::Finished);
         // Both ways of telling the end are the wire's: with the last token, and after it.
         let (with, after) = if request.is_multiple_of(2) { (outcome, None) } else { (None, outcome) };
         let ends = with.is_some() || after.is_some();
@@ -139,7 +138,12 @@ impl Request {
     fn misdeed(&self, request: u64, text: &str, rank: &mut Rank) -> Result<bool, WireError> {
         match text {
             "!fail" => {
-                let outcome = Outcome::Failed { reason: "its transfer failed twice".into() };
+                let outcome = Outcome::Failed(Reason::TransferFailed);
+                rank.sender.send(&RankToFront::Ended { request, outcome })?;
+                return Ok(true);
+            }
+            "!stumble" if self.begun_at == 0 => {
+                let outcome = Outcome::Failed(Reason::Corrupt);
                 rank.sender.send(&RankToFront::Ended { request, outcome })?;
                 return Ok(true);
             }

@@ -1,6 +1,7 @@
 //! The `lockstep` program around a mock rank: real processes, sockets and HTTP, and a "model" that repeats its prompt.
 //!
-//! Only for tests. `MOCK_LOG` names a file for what the ranks are told; `MOCK_MILLIS` shortens the supervisor's deadlines.
+//! Only for tests. `MOCK_LOG` names a file for what the ranks are told; `MOCK_MILLIS` shortens the supervisor's deadlines. A file
+//! `hold` in the model's directory keeps ranks from getting ready, a file `refuse` makes them fail.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can not go on ends here")]
 

@@ -40,7 +40,10 @@ pub(crate) fn run(arguments: RankArguments) -> ExitCode {
 }
 
 fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let RankEnd { mut sender, receiver } = RankEnd::connect(&arguments.control_socket, arguments.name())?;
+    let RankEnd { mut sender, receiver } = RankEnd::connect(&arguments.control_socket, arguments.seat())?;
+    while arguments.model.join("hold").exists() {
+        thread::sleep(Duration::from_millis(10));
+    }
     if arguments.model.join("refuse").exists() {
         sender.send(&fatal("the weights are not to be had", None))?;
         return Ok(ExitCode::FAILURE);
@@ -97,9 +100,7 @@ impl Rank {
             FrontToRank::Abort { request } => decode.abort(request, self)?,
             FrontToRank::Leg { leg, tokens, .. } => self.prefill(leg, &tokens),
             FrontToRank::Shutdown => {}
-            FrontToRank::Submit { request, prompt_tokens, max_tokens, ignore_eos } => {
-                decode.submit(request, (prompt_tokens, max_tokens, ignore_eos), self)?;
-            }
+            FrontToRank::Submit(request) => decode.submit(request, self)?,
         }
         Ok(())
     }

@@ -2,22 +2,29 @@
 //!
 //! Nothing here waits (a rank whose outbox is full is cut off), so the lock is held for microseconds and may be
 //! taken from a destructor, which is how a client that leaves becomes an abort.
+//!
+//! An epoch at the desk: [`Desk::begin_epoch`], the ranks join, all are ready, and the leader is told every open request;
+//! [`Desk::end_epoch`], and from then on the old ranks' words are late. In between, requests are accepted and wait in the journal.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use thiserror::Error;
 use tokio::sync::{mpsc, watch};
 
 use super::error::ApiError;
+use super::group_fault::GroupFault;
 use super::groups::{Groups, RankState};
 use super::journal::{Journal, JournalFault, STOPPING, Submission};
 use super::live::LiveRequest;
 use super::status::Health;
-use crate::wire::{FrontToRank, Leg, Outcome, Progress, RankName, RankToFront, Role, Room};
+use crate::wire::{FrontToRank, Leg, Progress, RankName, RankToFront, Role, Room, Seat};
+use lockstep_spec::ids::{Attempt, Epoch, RequestId};
 
 const DECODE_LEADER: RankName = RankName { role: Role::Decode, rank: 0 };
+
+/// The epoch of groups that are formed for the first time.
+const FIRST_EPOCH: Epoch = Epoch(1);
 
 /// The desk's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,69 +56,27 @@ pub enum Standing {
     Starting,
     /// Requests are taken; what each rank can hold.
     Ready(Room),
-    /// A group is lost; why.
+    /// The groups are started anew; requests are taken and wait.
+    Restarting {
+        /// What each rank could hold, and will.
+        room: Room,
+        /// The epoch that is over.
+        ended: Epoch,
+        /// Why it is.
+        reason: String,
+    },
+    /// A group is lost for good; why.
     Lost(String),
     /// The server stops.
     Stopping,
-}
-
-/// A rank's words that end its group.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum GroupFault {
-    /// It said itself that it ends.
-    #[error("{rank} ends: {text}{}{}", missing_text(*.missing_rank), ticket_text(.last_ticket.as_deref()))]
-    Fatal {
-        /// Who said it.
-        rank: RankName,
-        /// What went wrong.
-        text: String,
-        /// The rank that did not come.
-        missing_rank: Option<u32>,
-        /// The last ticket it entered.
-        last_ticket: Option<String>,
-    },
-    /// It broke the order of a request.
-    #[error("{rank} broke the protocol: {source}")]
-    Journal {
-        /// Who broke it.
-        rank: RankName,
-        /// How.
-        source: JournalFault,
-    },
-    /// It said what only the decode leader may, or said hello twice.
-    #[error("{rank} sent a message that is not its to send: {message}")]
-    OutOfPlace {
-        /// Who sent it.
-        rank: RankName,
-        /// The message's name.
-        message: &'static str,
-    },
-    /// It sent a token that the vocabulary does not have.
-    #[error("{rank} sent token {token}, but the vocabulary has {vocabulary}")]
-    Vocabulary {
-        /// Who sent it.
-        rank: RankName,
-        /// The token.
-        token: u32,
-        /// The size of the vocabulary.
-        vocabulary: u32,
-    },
-}
-
-fn missing_text(rank: Option<u32>) -> String {
-    rank.map(|rank| format!("; missing: rank {rank}")).unwrap_or_default()
-}
-
-fn ticket_text(ticket: Option<&str>) -> String {
-    ticket.map(|ticket| format!("; last ticket: {ticket}")).unwrap_or_default()
 }
 
 #[derive(Debug)]
 struct Inner {
     journal: Journal,
     groups: Groups,
-    lost: BTreeMap<Role, String>,
     resumes: u64,
+    restarts: u64,
 }
 
 /// The meeting place of HTTP handlers, rank connections and supervisor.
@@ -125,8 +90,8 @@ pub struct Desk {
 impl Desk {
     /// A desk without ranks yet.
     pub fn new(plan: DeskPlan) -> Arc<Self> {
-        let groups = Groups::new(plan.decode_ranks, plan.prefill_ranks);
-        let inner = Inner { journal: Journal::default(), groups, lost: BTreeMap::new(), resumes: 0 };
+        let groups = Groups::new(FIRST_EPOCH, plan.decode_ranks, plan.prefill_ranks);
+        let inner = Inner { journal: Journal::new(FIRST_EPOCH), groups, resumes: 0, restarts: 0 };
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }
 
@@ -147,13 +112,14 @@ impl Desk {
     pub fn room(&self) -> Result<Room, ApiError> {
         match &*self.standing.borrow() {
             Standing::Starting => Err(ApiError::Starting),
-            Standing::Ready(room) => Ok(*room),
+            Standing::Ready(room) | Standing::Restarting { room, .. } => Ok(*room),
             Standing::Lost(reason) => Err(ApiError::Lost { reason: reason.clone() }),
             Standing::Stopping => Err(ApiError::Stopping),
         }
     }
 
-    /// Accepts a request and hands it to the decode leader. Dropping what is returned before its end aborts it.
+    /// Accepts a request and hands it to the decode leader, now or when there is one again. Dropping what is returned before its end
+    /// aborts it.
     ///
     /// # Errors
     /// 503 when requests are not taken now, 429 when the queue is full.
@@ -163,25 +129,46 @@ impl Desk {
         if inner.journal.outstanding() >= self.plan.max_queue {
             return Err(ApiError::QueueFull { limit: self.plan.max_queue });
         }
-        let prompt_tokens = u32::try_from(submission.prompt.len()).unwrap_or(u32::MAX);
-        let Submission { max_tokens, ignore_eos, .. } = submission;
         let (request, deliveries) = inner.journal.accept(submission);
-        let message = FrontToRank::Submit { request, prompt_tokens, max_tokens, ignore_eos };
-        if !inner.groups.send(DECODE_LEADER, message) {
-            let reason = String::from("the decode leader takes no requests");
-            inner.journal.ended(request, Outcome::Aborted).ok();
-            return Err(ApiError::Lost { reason });
+        if inner.is_whole() {
+            // An outbox that is gone or full belongs to a group that is being lost; the next one is told what is open.
+            inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
         }
-        Ok(LiveRequest::new(Arc::clone(self), request, deliveries))
+        Ok(LiveRequest::new(Arc::clone(self), request.id.0, deliveries))
     }
 
     /// Notes that nobody waits for a request any more; the decode leader is told once, unless the request has ended.
     pub(crate) fn abandon(&self, request: u64) {
         let mut inner = self.lock();
-        if inner.journal.abandon(request) {
-            // An outbox that is gone or full belongs to a group that is being lost, and the request with it.
-            inner.groups.send(DECODE_LEADER, FrontToRank::Abort { request });
+        if !inner.journal.abandon(RequestId(request)) {
+            return;
         }
+        match inner.is_whole() {
+            // An outbox that is gone or full belongs to a group that is being lost, and the request with it.
+            true => drop(inner.groups.send(DECODE_LEADER, FrontToRank::Abort { request })),
+            false => inner.journal.withdraw(RequestId(request)),
+        }
+    }
+
+    /// Begins the epoch: its ranks are about to be started, and those of the one before are gone.
+    pub fn begin_epoch(&self) -> Epoch {
+        let mut inner = self.lock();
+        let epoch = inner.journal.epoch();
+        inner.groups = Groups::new(epoch, self.plan.decode_ranks, self.plan.prefill_ranks);
+        epoch
+    }
+
+    /// Ends the epoch for `reason`: whatever its ranks still say is late. Streams stay open, and go on in the next.
+    pub fn end_epoch(&self, reason: String) {
+        let mut inner = self.lock();
+        inner.journal.raise_epoch();
+        inner.restarts += 1;
+        let ended = inner.groups.epoch();
+        self.standing.send_if_modified(|standing| {
+            let (Standing::Ready(room) | Standing::Restarting { room, .. }) = *standing else { return false };
+            *standing = Standing::Restarting { room, ended, reason };
+            true
+        });
     }
 
     /// Notes the process of a rank.
@@ -189,14 +176,14 @@ impl Desk {
         self.lock().groups.started(rank, pid);
     }
 
-    /// Binds a connection to its rank; `None` when it is not that rank's, or the rank has one already.
+    /// Binds a connection to its rank; `None` when it is not that rank's in this epoch, or the rank has one already.
     /// A rank that comes during the stop is asked to leave at once.
-    pub fn join(&self, rank: RankName, pid: u32) -> Option<mpsc::Receiver<FrontToRank>> {
+    pub fn join(&self, seat: Seat, pid: u32) -> Option<mpsc::Receiver<FrontToRank>> {
         let (outbox, inbox) = mpsc::channel(self.plan.outbox_messages());
         let mut inner = self.lock();
-        let joined = inner.groups.join(rank, pid, outbox, Instant::now());
+        let joined = inner.groups.join(seat, pid, outbox, Instant::now());
         if joined && *self.standing.borrow() == Standing::Stopping {
-            inner.groups.send(rank, FrontToRank::Shutdown);
+            inner.groups.send(seat.name, FrontToRank::Shutdown);
         }
         joined.then_some(inbox)
     }
@@ -205,15 +192,16 @@ impl Desk {
     ///
     /// # Errors
     /// A [`GroupFault`] that ends the group of the rank it names.
-    pub fn hear(&self, from: RankName, message: RankToFront) -> Result<(), GroupFault> {
+    pub fn hear(&self, from: Seat, message: RankToFront) -> Result<(), GroupFault> {
         let mut inner = self.lock();
-        if let Some(rank) = inner.groups.rank(from) {
+        let rank = from.name;
+        if let Some(rank) = inner.groups.seat(from) {
             rank.heard(Instant::now());
         }
         match message {
-            RankToFront::Hello { .. } => Err(GroupFault::OutOfPlace { rank: from, message: "hello" }),
+            RankToFront::Hello { .. } => Err(GroupFault::OutOfPlace { rank, message: "hello" }),
             RankToFront::Fatal { text, missing_rank, last_ticket } => {
-                Err(GroupFault::Fatal { rank: from, text, missing_rank, last_ticket })
+                Err(GroupFault::Fatal { rank, text, missing_rank, last_ticket })
             }
             RankToFront::Progress(progress) => {
                 inner.progressed(from, progress);
@@ -224,40 +212,45 @@ impl Desk {
                 Ok(())
             }
             RankToFront::Ended { request, outcome } => {
-                leader_only(from, "ended")?;
-                inner
-                    .journal
-                    .ended(request, outcome)
-                    .map_err(|source| GroupFault::Journal { rank: from, source })
+                leader_only(rank, "ended")?;
+                let ended = inner.journal.ended(from.epoch, RequestId(request), outcome);
+                let again = ended.map_err(|source| GroupFault::Journal { rank, source })?;
+                again.map(|request| inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request)));
+                Ok(())
             }
             RankToFront::LegWanted { request, leg, generated } => {
-                leader_only(from, "leg_wanted")?;
-                inner.resumes += u64::from(generated > 0);
-                let answered = inner.answer_leg(request, leg, generated);
-                answered.map_err(|source| GroupFault::Journal { rank: from, source })
+                leader_only(rank, "leg_wanted")?;
+                let answered = inner.answer_leg(from.epoch, request, leg, generated);
+                answered.map_err(|source| GroupFault::Journal { rank, source })
             }
             RankToFront::Token { request, index, token, ended } => {
-                leader_only(from, "token")?;
-                self.check_vocabulary(from, token)?;
-                let recorded = inner.journal.token(request, index, token, ended);
-                recorded.map_err(|source| GroupFault::Journal { rank: from, source })
+                leader_only(rank, "token")?;
+                self.check_vocabulary(rank, token)?;
+                let recorded = inner.journal.token(from.epoch, (RequestId(request), index), token, ended);
+                recorded.map_err(|source| GroupFault::Journal { rank, source })
             }
         }
     }
 
-    fn readied(&self, inner: &mut Inner, from: RankName, room: Room) {
-        if let Some(rank) = inner.groups.rank(from) {
+    /// Notes a rank's room. With the last one of the epoch, requests are taken, and the leader is told what is open.
+    fn readied(&self, inner: &mut Inner, from: Seat, room: Room) {
+        if let Some(rank) = inner.groups.seat(from) {
             rank.room = Some(room);
             rank.advance(RankState::Ready);
         }
-        if let Some(room) = inner.groups.room() {
-            self.standing.send_if_modified(|standing| {
-                let starting = *standing == Standing::Starting;
-                if starting {
-                    *standing = Standing::Ready(room);
-                }
-                starting
-            });
+        let Some(room) = inner.groups.room().filter(|_| inner.groups.epoch() == inner.journal.epoch()) else {
+            return;
+        };
+        let opened = self.standing.send_if_modified(|standing| {
+            let opens = matches!(standing, Standing::Starting | Standing::Restarting { .. });
+            if opens {
+                *standing = Standing::Ready(room);
+            }
+            opens
+        });
+        let open = if opened { inner.journal.submissions() } else { Vec::new() };
+        for request in open {
+            inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
         }
     }
 
@@ -267,8 +260,10 @@ impl Desk {
     }
 
     /// Notes that a rank's connection has ended.
-    pub fn link_ended(&self, rank: RankName) {
-        self.advance(rank, RankState::Fatal);
+    pub fn link_ended(&self, seat: Seat) {
+        if let Some(rank) = self.lock().groups.seat(seat) {
+            rank.advance(RankState::Fatal);
+        }
     }
 
     /// Whether a rank's connection has come and ended.
@@ -278,12 +273,8 @@ impl Desk {
 
     /// Notes that a rank's process has ended.
     pub fn process_ended(&self, rank: RankName) {
-        self.advance(rank, RankState::Ended);
-    }
-
-    fn advance(&self, rank: RankName, state: RankState) {
         if let Some(rank) = self.lock().groups.rank(rank) {
-            rank.advance(state);
+            rank.advance(RankState::Ended);
         }
     }
 
@@ -292,16 +283,11 @@ impl Desk {
         self.lock().groups.tick(self.plan.silence_ticks)
     }
 
-    /// Declares a group lost: streams end with an error, requests are refused. A later reason for the same group replaces it.
-    pub fn lose(&self, role: Role, reason: String) {
+    /// Declares the deployment lost: no epoch follows, streams end with an error, requests are refused.
+    pub fn lose(&self, reason: String) {
         let mut inner = self.lock();
-        inner.lost.insert(role, reason);
-        let reason = inner.lost.values().cloned().collect::<Vec<_>>().join("; ");
-        let aborts = inner.journal.end_streams(&reason);
-        match role {
-            Role::Decode => inner.journal.forget_all(),
-            Role::Prefill => inner.abort(aborts),
-        }
+        inner.journal.raise_epoch();
+        inner.journal.close(&reason);
         self.standing.send_if_modified(|standing| {
             let stays = *standing == Standing::Stopping;
             if !stays {
@@ -311,22 +297,32 @@ impl Desk {
         });
     }
 
+    /// Replaces the reason for which an epoch ended, now that more is known.
+    pub fn explain(&self, known: String) {
+        self.standing.send_if_modified(|standing| {
+            let (Standing::Lost(reason) | Standing::Restarting { reason, .. }) = standing else {
+                return false;
+            };
+            *reason = known;
+            true
+        });
+    }
+
+    /// Asks every rank of a group to leave.
+    pub fn dismiss(&self, role: Role) {
+        self.lock().dismiss(role);
+    }
+
     /// Takes no more requests and asks every rank to leave. Running streams go on until [`Self::end_streams`].
     pub fn stop(&self) {
         let mut inner = self.lock();
         self.standing.send_replace(Standing::Stopping);
-        for role in [Role::Decode, Role::Prefill] {
-            for rank in inner.groups.names(role) {
-                inner.groups.send(rank, FrontToRank::Shutdown);
-            }
-        }
+        [Role::Decode, Role::Prefill].into_iter().for_each(|role| inner.dismiss(role));
     }
 
     /// Ends what is left of the streams, at the end of an orderly stop.
     pub fn end_streams(&self) {
-        let mut inner = self.lock();
-        inner.journal.end_streams(STOPPING);
-        inner.journal.forget_all();
+        self.lock().journal.close(STOPPING);
     }
 
     /// The latest counters of every rank.
@@ -334,9 +330,9 @@ impl Desk {
         self.lock().groups.progress()
     }
 
-    /// Whether every rank has been ready, whatever has happened since.
-    pub fn has_started(&self) -> bool {
-        self.lock().groups.room().is_some()
+    /// A rank of this epoch that has not been ready yet, if there is one.
+    pub fn unready(&self) -> Option<RankName> {
+        self.lock().groups.unready()
     }
 
     /// Whether every rank tells that no slot and no page is taken.
@@ -347,7 +343,14 @@ impl Desk {
     /// What `/health` says.
     pub fn health(&self) -> Health {
         let inner = self.lock();
-        Health::new(&self.standing.borrow(), inner.groups.health(Instant::now()), inner.resumes)
+        let Inner { groups, resumes, restarts, .. } = &*inner;
+        Health {
+            epoch: groups.epoch().0,
+            restarts: *restarts,
+            resumes: *resumes,
+            groups: groups.health(Instant::now()),
+            ..Health::of(&self.standing.borrow())
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -357,14 +360,28 @@ impl Desk {
 }
 
 impl Inner {
-    fn progressed(&mut self, from: RankName, progress: Progress) {
-        if let Some(rank) = self.groups.rank(from) {
+    /// Whether the epoch of the ranks is the one that the journal is in, and all of them are ready.
+    fn is_whole(&self) -> bool {
+        self.groups.epoch() == self.journal.epoch() && self.groups.unready().is_none()
+    }
+
+    fn progressed(&mut self, from: Seat, progress: Progress) {
+        if let Some(rank) = self.groups.seat(from) {
             rank.progress = Some(progress);
         }
     }
 
-    fn answer_leg(&mut self, request: u64, leg: Leg, generated: u32) -> Result<(), JournalFault> {
-        let tokens = self.journal.leg_tokens(request, generated)?;
+    fn answer_leg(
+        &mut self,
+        epoch: Epoch,
+        request: u64,
+        leg: Leg,
+        generated: u32,
+    ) -> Result<(), JournalFault> {
+        let Some(tokens) = self.journal.leg_tokens(epoch, RequestId(request), generated)? else {
+            return Ok(());
+        };
+        self.resumes += u64::from(leg.attempt > Attempt(0));
         for rank in self.groups.names(Role::Prefill) {
             let message = FrontToRank::Leg { leg, acceptance: request, tokens: tokens.clone() };
             self.groups.send(rank, message);
@@ -372,9 +389,9 @@ impl Inner {
         Ok(())
     }
 
-    fn abort(&mut self, requests: Vec<u64>) {
-        for request in requests {
-            self.groups.send(DECODE_LEADER, FrontToRank::Abort { request });
+    fn dismiss(&mut self, role: Role) {
+        for rank in self.groups.names(role) {
+            self.groups.send(rank, FrontToRank::Shutdown);
         }
     }
 }

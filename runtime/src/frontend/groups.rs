@@ -1,4 +1,4 @@
-//! What the ranks of both groups have said of themselves. Without I/O; time is ticks and instants handed in.
+//! What the ranks of one epoch have said of themselves. Without I/O; time is ticks and instants handed in.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -6,7 +6,8 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use crate::wire::{FrontToRank, Progress, RankName, Role, Room};
+use crate::wire::{FrontToRank, Progress, RankName, Role, Room, Seat};
+use lockstep_spec::ids::Epoch;
 
 /// How far a rank is. A rank only moves down this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -113,23 +114,34 @@ impl Rank {
     }
 }
 
-/// The ranks of both groups.
+/// The ranks of both groups in one epoch.
 #[derive(Debug)]
 pub(crate) struct Groups {
+    epoch: Epoch,
     ranks: BTreeMap<RankName, Rank>,
 }
 
 impl Groups {
-    /// Both groups, of these sizes.
-    pub(crate) fn new(decode: u32, prefill: u32) -> Self {
+    /// Both groups, of these sizes, before any rank of them is started.
+    pub(crate) fn new(epoch: Epoch, decode: u32, prefill: u32) -> Self {
         let decode = (0..decode).map(|rank| RankName { role: Role::Decode, rank });
         let prefill = (0..prefill).map(|rank| RankName { role: Role::Prefill, rank });
-        Self { ranks: decode.chain(prefill).map(|name| (name, Rank::new())).collect() }
+        Self { epoch, ranks: decode.chain(prefill).map(|name| (name, Rank::new())).collect() }
+    }
+
+    /// Their epoch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
     }
 
     /// The rank of this name.
     pub(crate) fn rank(&mut self, name: RankName) -> Option<&mut Rank> {
         self.ranks.get_mut(&name)
+    }
+
+    /// The rank of this seat; none when the seat is of another epoch.
+    pub(crate) fn seat(&mut self, seat: Seat) -> Option<&mut Rank> {
+        if seat.epoch == self.epoch { self.rank(seat.name) } else { None }
     }
 
     /// Notes the process of a rank.
@@ -139,17 +151,17 @@ impl Groups {
         }
     }
 
-    /// Binds a connection to its rank; `false` when this rank has one, or this process is not that rank's.
+    /// Binds a connection to its rank; `false` when this rank has one, or this process is not that rank's in this epoch.
     pub(crate) fn join(
         &mut self,
-        name: RankName,
+        seat: Seat,
         pid: u32,
         outbox: mpsc::Sender<FrontToRank>,
         now: Instant,
     ) -> bool {
         // A process that has ended already may still have left its last words.
         let expected = |rank: &&mut Rank| rank.heard.is_none() && rank.pid == Some(pid);
-        let Some(rank) = self.rank(name).filter(expected) else { return false };
+        let Some(rank) = self.seat(seat).filter(expected) else { return false };
         rank.outbox = Some(outbox);
         rank.advance(RankState::Joined);
         rank.heard(now);
@@ -183,6 +195,11 @@ impl Groups {
     pub(crate) fn tick(&mut self, limit: u32) -> Vec<RankName> {
         let ready = self.ranks.iter_mut().filter(|(_, rank)| rank.state == RankState::Ready);
         ready.filter_map(|(name, rank)| rank.tick(limit).then_some(*name)).collect()
+    }
+
+    /// The first rank that is not ready yet.
+    pub(crate) fn unready(&self) -> Option<RankName> {
+        self.ranks.iter().find(|(_, rank)| rank.room.is_none()).map(|(name, _)| *name)
     }
 
     /// The latest counters of every rank that has told them.
@@ -223,13 +240,18 @@ fn smaller(left: Room, right: Room) -> Room {
 mod tests {
     use super::*;
 
+    const EPOCH: Epoch = Epoch(2);
     const LEADER: RankName = RankName { role: Role::Decode, rank: 0 };
+
+    fn seat(name: RankName) -> Seat {
+        Seat { epoch: EPOCH, name }
+    }
 
     fn joined() -> (Groups, mpsc::Receiver<FrontToRank>) {
         let (outbox, inbox) = mpsc::channel(1);
-        let mut groups = Groups::new(1, 1);
+        let mut groups = Groups::new(EPOCH, 1, 1);
         groups.started(LEADER, 7);
-        assert!(groups.join(LEADER, 7, outbox, Instant::now()));
+        assert!(groups.join(seat(LEADER), 7, outbox, Instant::now()));
         (groups, inbox)
     }
 
@@ -237,20 +259,25 @@ mod tests {
     fn groups_bind_only_the_process_that_was_started_and_once() {
         let (mut groups, _inbox) = joined();
         let (outbox, _) = mpsc::channel(1);
-        assert!(!groups.join(LEADER, 7, outbox.clone(), Instant::now()), "twice");
+        let mut joins = |seat, pid| groups.join(seat, pid, outbox.clone(), Instant::now());
+        assert!(!joins(seat(LEADER), 7), "twice");
         let other = RankName { role: Role::Prefill, rank: 0 };
+        assert!(!joins(seat(other), 8), "not started");
         groups.started(other, 8);
-        assert!(!groups.join(other, 9, outbox.clone(), Instant::now()), "another process");
-        assert!(!groups.join(RankName { rank: 5, ..other }, 8, outbox, Instant::now()), "no such rank");
+        let mut joins = |seat, pid| groups.join(seat, pid, outbox.clone(), Instant::now());
+        assert!(!joins(seat(other), 9), "another process");
+        assert!(!joins(seat(RankName { rank: 5, ..other }), 8), "no such rank");
+        assert!(!joins(Seat { epoch: Epoch(1), name: other }, 8), "an epoch that is over");
+        assert!(joins(seat(other), 8));
     }
 
     #[test]
     fn groups_let_an_ended_rank_say_its_last_words() {
-        let mut groups = Groups::new(1, 1);
+        let mut groups = Groups::new(EPOCH, 1, 1);
         groups.started(LEADER, 7);
         groups.rank(LEADER).unwrap().advance(RankState::Ended);
         let (outbox, _) = mpsc::channel(1);
-        assert!(groups.join(LEADER, 7, outbox, Instant::now()));
+        assert!(groups.join(seat(LEADER), 7, outbox, Instant::now()));
         assert_eq!(groups.rank(LEADER).unwrap().state, RankState::Ended);
         assert!(!groups.send(LEADER, FrontToRank::Shutdown));
     }

@@ -1,14 +1,16 @@
-//! The journal: accepted requests in acceptance order, their prompts and the tokens sent. In memory, without I/O.
+//! The journal: accepted requests in acceptance order, their prompts, their clients. In memory, without I/O.
 //!
-//! It is what a prefill leg is answered from, and what a new epoch would be started from (protocol §8). A token is accepted
-//! only if it is the next one of its request; everything else is a fault of the group that sent it.
+//! What counts of a group's words, what is late, and what is submitted once more are the rules of [`lockstep_spec::journal`], which
+//! the checker explores; here is what they are about: prompts and clients.
 
 use std::collections::BTreeMap;
 
-use thiserror::Error;
+use lockstep_spec::ids::{Epoch, RequestId, TokenId};
+pub use lockstep_spec::journal::JournalFault;
+use lockstep_spec::journal::{self, Received};
 use tokio::sync::mpsc;
 
-use crate::wire::{FinishReason, Outcome};
+use crate::wire::{Outcome, Request};
 
 /// What clients are told when the server stops before their answer is complete.
 pub(crate) const STOPPING: &str = "the server is stopping";
@@ -40,173 +42,26 @@ pub enum End {
     Failed(String),
     /// It was served.
     Finished(FinishReason),
-    /// A group was lost, or the server stops; the reason is for the client.
+    /// A group was lost for good, or the server stops; the reason is for the client.
     Lost(String),
 }
 
-/// What a group may not do to a request.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum JournalFault {
-    /// A leg for more tokens than were sent.
-    #[error("a leg of request {request} covers {generated} generated tokens, but only {sent} were sent")]
-    LegBeyondSent {
-        /// The request.
-        request: u64,
-        /// What the leg covers.
-        generated: u32,
-        /// What was sent.
-        sent: usize,
-    },
-    /// A token past `max_tokens`.
-    #[error("token {index} of request {request} is past its limit of {max_tokens} tokens")]
-    PastLimit {
-        /// The request.
-        request: u64,
-        /// The token's index.
-        index: u32,
-        /// The request's limit.
-        max_tokens: u32,
-    },
-    /// A token that is not the next one.
-    #[error("token {index} of request {request} came where token {expected} was due")]
-    OutOfTurn {
-        /// The request.
-        request: u64,
-        /// The token's index.
-        index: u32,
-        /// The index that was due.
-        expected: usize,
-    },
-    /// A request that was never accepted, or has ended.
-    #[error("request {request} is not open")]
-    Unknown {
-        /// The request.
-        request: u64,
-    },
+/// Why a request finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// It reached its `max_tokens`.
+    Length,
+    /// It sampled a token of the end-of-sequence set.
+    Stop,
 }
 
-/// Who listens to a request.
-#[derive(Debug)]
-enum Listener {
-    /// A client that is still there.
-    Client(mpsc::Sender<Delivery>),
-    /// Nobody; the group was told to abort it, and its end is awaited.
-    Nobody,
-}
-
-#[derive(Debug)]
-struct Entry {
-    submission: Submission,
-    sent: Vec<u32>,
-    listener: Listener,
-}
-
-impl Entry {
-    fn deliver(&self, delivery: Delivery) {
-        if let Listener::Client(client) = &self.listener {
-            // The channel has room for every token and the end, so only a client that has just left makes this fail.
-            client.try_send(delivery).ok();
+impl FinishReason {
+    /// The name in the HTTP answer's `finish_reason`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Stop => "stop",
         }
-    }
-
-    fn check_turn(&self, request: u64, index: u32) -> Result<(), JournalFault> {
-        let max_tokens = self.submission.max_tokens;
-        if index >= max_tokens {
-            return Err(JournalFault::PastLimit { request, index, max_tokens });
-        }
-        if usize::try_from(index) != Ok(self.sent.len()) {
-            return Err(JournalFault::OutOfTurn { request, index, expected: self.sent.len() });
-        }
-        Ok(())
-    }
-}
-
-/// The accepted requests that the decode group has not ended yet.
-#[derive(Debug, Default)]
-pub(crate) struct Journal {
-    next: u64,
-    open: BTreeMap<u64, Entry>,
-}
-
-impl Journal {
-    /// Number of requests that the group has not ended.
-    pub(crate) fn outstanding(&self) -> usize {
-        self.open.len()
-    }
-
-    /// Takes a request in; its number is its place in acceptance order.
-    pub(crate) fn accept(&mut self, submission: Submission) -> (u64, mpsc::Receiver<Delivery>) {
-        let request = self.next;
-        self.next += 1;
-        let deliveries = usize::try_from(submission.max_tokens).unwrap_or(usize::MAX).saturating_add(1);
-        let (sender, receiver) = mpsc::channel(deliveries.min(tokio::sync::Semaphore::MAX_PERMITS));
-        self.open.insert(request, Entry { submission, sent: Vec::new(), listener: Listener::Client(sender) });
-        (request, receiver)
-    }
-
-    /// Records a token, and the end where it came along, and delivers both.
-    ///
-    /// # Errors
-    /// A [`JournalFault`] when it is not the next token of an open request.
-    pub(crate) fn token(
-        &mut self,
-        request: u64,
-        index: u32,
-        token: u32,
-        ended: Option<Outcome>,
-    ) -> Result<(), JournalFault> {
-        let entry = self.open.get_mut(&request).ok_or(JournalFault::Unknown { request })?;
-        entry.check_turn(request, index)?;
-        entry.sent.push(token);
-        entry.deliver(Delivery { token: Some(token), end: ended.clone().map(End::from) });
-        if ended.is_some() {
-            self.open.remove(&request);
-        }
-        Ok(())
-    }
-
-    /// Records an end without a token, and delivers it.
-    ///
-    /// # Errors
-    /// A [`JournalFault`] when the request is not open.
-    pub(crate) fn ended(&mut self, request: u64, outcome: Outcome) -> Result<(), JournalFault> {
-        let entry = self.open.remove(&request).ok_or(JournalFault::Unknown { request })?;
-        entry.deliver(Delivery { token: None, end: Some(outcome.into()) });
-        Ok(())
-    }
-
-    /// The tokens of a leg: the prompt and the first `generated` tokens.
-    ///
-    /// # Errors
-    /// A [`JournalFault`] when the request is not open or has fewer tokens.
-    pub(crate) fn leg_tokens(&self, request: u64, generated: u32) -> Result<Vec<u32>, JournalFault> {
-        let entry = self.open.get(&request).ok_or(JournalFault::Unknown { request })?;
-        let sent = entry.sent.len();
-        let covered = usize::try_from(generated).ok().and_then(|count| entry.sent.get(..count));
-        let covered = covered.ok_or(JournalFault::LegBeyondSent { request, generated, sent })?;
-        Ok([entry.submission.prompt.as_slice(), covered].concat())
-    }
-
-    /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most.
-    pub(crate) fn abandon(&mut self, request: u64) -> bool {
-        let listener = self.open.get_mut(&request).map(|entry| &mut entry.listener);
-        listener.is_some_and(|listener| {
-            matches!(std::mem::replace(listener, Listener::Nobody), Listener::Client(_))
-        })
-    }
-
-    /// Ends every client's stream for `reason`; the requests that the decode group is to abort, in acceptance order.
-    pub(crate) fn end_streams(&mut self, reason: &str) -> Vec<u64> {
-        for entry in self.open.values() {
-            entry.deliver(Delivery { token: None, end: Some(End::Lost(reason.into())) });
-        }
-        let open: Vec<u64> = self.open.keys().copied().collect();
-        open.into_iter().filter(|&request| self.abandon(request)).collect()
-    }
-
-    /// Drops every request: the group that had them is no more.
-    pub(crate) fn forget_all(&mut self) {
-        self.open.clear();
     }
 }
 
@@ -215,8 +70,154 @@ impl From<Outcome> for End {
         match outcome {
             // A client that still listens has not left: the group aborts what is open when it is asked to leave.
             Outcome::Aborted => Self::Lost(STOPPING.into()),
-            Outcome::Failed { reason } => Self::Failed(reason),
-            Outcome::Finished(reason) => Self::Finished(reason),
+            Outcome::Failed(reason) => Self::Failed(reason.sentence().into()),
+            Outcome::Length => Self::Finished(FinishReason::Length),
+            Outcome::Stop => Self::Finished(FinishReason::Stop),
+        }
+    }
+}
+
+/// What the rules do not know of an open request.
+#[derive(Debug)]
+struct Entry {
+    prompt: Vec<u32>,
+    client: mpsc::Sender<Delivery>,
+}
+
+/// The accepted requests that the decode group has not ended yet.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    rules: journal::Journal,
+    entries: BTreeMap<RequestId, Entry>,
+}
+
+impl Journal {
+    /// A journal of which nothing is recorded, in its first epoch.
+    pub(crate) fn new(epoch: Epoch) -> Self {
+        Self { rules: journal::Journal::new(epoch), entries: BTreeMap::new() }
+    }
+
+    /// The current epoch.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.rules.epoch()
+    }
+
+    /// Number of requests that the group has not ended.
+    pub(crate) fn outstanding(&self) -> usize {
+        self.rules.open().len()
+    }
+
+    /// Takes a request in; its number is its place in acceptance order.
+    pub(crate) fn accept(&mut self, submission: Submission) -> (Request, mpsc::Receiver<Delivery>) {
+        let Submission { prompt, max_tokens, ignore_eos } = submission;
+        let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
+        let request = self.rules.accept(prompt_tokens, max_tokens, ignore_eos);
+        let deliveries = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_add(1);
+        let (client, receiver) = mpsc::channel(deliveries.min(tokio::sync::Semaphore::MAX_PERMITS));
+        self.entries.insert(request.id, Entry { prompt, client });
+        (request, receiver)
+    }
+
+    /// Takes a token of epoch `epoch`, and the end where it came along, and delivers both unless they are late.
+    ///
+    /// # Errors
+    /// A [`JournalFault`] when it is not the next token of an open request.
+    pub(crate) fn token(
+        &mut self,
+        epoch: Epoch,
+        (request, index): (RequestId, u32),
+        token: u32,
+        ended: Option<Outcome>,
+    ) -> Result<(), JournalFault> {
+        let received = self.rules.token(epoch, (request, index), TokenId(token), ended)?;
+        self.settle(request, received, Delivery { token: Some(token), end: ended.map(End::from) });
+        Ok(())
+    }
+
+    /// Takes an end without a token, of epoch `epoch`. Gives back what is to be submitted once more; delivers the end otherwise.
+    ///
+    /// # Errors
+    /// A [`JournalFault`] when the request is not open.
+    pub(crate) fn ended(
+        &mut self,
+        epoch: Epoch,
+        request: RequestId,
+        outcome: Outcome,
+    ) -> Result<Option<Request>, JournalFault> {
+        let received = self.rules.ended(epoch, request, outcome)?;
+        Ok(self.settle(request, received, Delivery { token: None, end: Some(outcome.into()) }))
+    }
+
+    fn settle(&mut self, request: RequestId, received: Received, delivery: Delivery) -> Option<Request> {
+        match received {
+            Received::Late => None,
+            Received::Again(submission) => Some(submission),
+            Received::Taken => {
+                self.deliver(request, delivery);
+                None
+            }
+        }
+    }
+
+    fn deliver(&mut self, request: RequestId, delivery: Delivery) {
+        let ends = delivery.end.is_some();
+        if let Some(entry) = self.entries.get(&request) {
+            // The channel has room for every token and the end, so only a client that has just left makes this fail.
+            entry.client.try_send(delivery).ok();
+        }
+        if ends {
+            self.entries.remove(&request);
+        }
+    }
+
+    /// The tokens of a leg that the group of `epoch` wants: the prompt and the first `generated` tokens; none if that epoch is over.
+    ///
+    /// # Errors
+    /// A [`JournalFault`] when the request is not open or has fewer tokens.
+    pub(crate) fn leg_tokens(
+        &self,
+        epoch: Epoch,
+        request: RequestId,
+        generated: u32,
+    ) -> Result<Option<Vec<u32>>, JournalFault> {
+        if epoch < self.epoch() {
+            return Ok(None);
+        }
+        let sent = self.rules.sent(request, generated)?;
+        let entry = self.entries.get(&request).ok_or(JournalFault::Unknown(request))?;
+        Ok(Some(entry.prompt.iter().copied().chain(sent.iter().map(|token| token.0)).collect()))
+    }
+
+    /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most.
+    pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
+        self.rules.abandon(request)
+    }
+
+    /// Ends an abandoned request that no group has been told of.
+    pub(crate) fn withdraw(&mut self, request: RequestId) {
+        // A request that is not open any more has nothing to withdraw.
+        self.rules.ended(self.epoch(), request, Outcome::Aborted).ok();
+        self.entries.remove(&request);
+    }
+
+    /// The epoch is over: what its group still says is late. Requests that nobody waits for are gone.
+    pub(crate) fn raise_epoch(&mut self) {
+        self.rules.raise_epoch();
+        let open = self.rules.open();
+        self.entries.retain(|request, _| open.contains_key(request));
+    }
+
+    /// What the group of a new epoch is to be told: every open request, in acceptance order.
+    pub(crate) fn submissions(&self) -> Vec<Request> {
+        self.rules.submissions().collect()
+    }
+
+    /// Ends every stream for `reason`, and every request with it.
+    pub(crate) fn close(&mut self, reason: &str) {
+        let open: Vec<RequestId> = self.rules.open().keys().copied().collect();
+        for request in open {
+            self.deliver(request, Delivery { token: None, end: Some(End::Lost(reason.into())) });
+            self.withdraw(request);
         }
     }
 }
@@ -224,74 +225,100 @@ impl From<Outcome> for End {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_spec::poll::Reason;
+
+    const FIRST: Epoch = Epoch(1);
+    const SECOND: Epoch = Epoch(2);
 
     fn submission() -> Submission {
         Submission { prompt: vec![5, 6], max_tokens: 3, ignore_eos: false }
     }
 
-    fn finished() -> Option<Outcome> {
-        Some(Outcome::Finished(FinishReason::Length))
+    fn accepted() -> (Journal, RequestId, mpsc::Receiver<Delivery>) {
+        let mut journal = Journal::new(FIRST);
+        let (request, client) = journal.accept(submission());
+        (journal, request.id, client)
+    }
+
+    fn token(token: u32) -> Delivery {
+        Delivery { token: Some(token), end: None }
     }
 
     #[test]
     fn journal_delivers_tokens_in_order_and_ends_with_the_last() {
-        let mut journal = Journal::default();
-        let (request, mut client) = journal.accept(submission());
-        journal.token(request, 0, 40, None).unwrap();
-        journal.token(request, 1, 41, finished()).unwrap();
-        assert_eq!(client.try_recv().unwrap(), Delivery { token: Some(40), end: None });
+        let (mut journal, request, mut client) = accepted();
+        journal.token(FIRST, (request, 0), 40, None).unwrap();
+        journal.token(FIRST, (request, 1), 41, Some(Outcome::Length)).unwrap();
+        assert_eq!(client.try_recv().unwrap(), token(40));
         let end = Some(End::Finished(FinishReason::Length));
         assert_eq!(client.try_recv().unwrap(), Delivery { token: Some(41), end });
         assert_eq!(journal.outstanding(), 0);
     }
 
     #[test]
-    fn journal_refuses_a_token_that_is_not_next() {
-        let mut journal = Journal::default();
-        let (request, _client) = journal.accept(submission());
-        let skipped = journal.token(request, 1, 40, None).unwrap_err();
-        assert_eq!(skipped, JournalFault::OutOfTurn { request, index: 1, expected: 0 });
-        journal.token(request, 0, 40, None).unwrap();
-        let repeated = journal.token(request, 0, 40, None).unwrap_err();
-        assert_eq!(repeated, JournalFault::OutOfTurn { request, index: 0, expected: 1 });
-        let past = journal.token(request, 3, 40, None).unwrap_err();
-        assert_eq!(past, JournalFault::PastLimit { request, index: 3, max_tokens: 3 });
-        assert_eq!(journal.token(9, 0, 40, None).unwrap_err(), JournalFault::Unknown { request: 9 });
-    }
-
-    #[test]
     fn journal_answers_a_leg_with_prompt_and_generated_tokens() {
-        let mut journal = Journal::default();
-        let (request, _client) = journal.accept(submission());
-        journal.token(request, 0, 40, None).unwrap();
-        journal.token(request, 1, 41, None).unwrap();
-        assert_eq!(journal.leg_tokens(request, 0).unwrap(), [5, 6]);
-        assert_eq!(journal.leg_tokens(request, 2).unwrap(), [5, 6, 40, 41]);
-        let beyond = journal.leg_tokens(request, 3).unwrap_err();
+        let (mut journal, request, _client) = accepted();
+        journal.token(FIRST, (request, 0), 40, None).unwrap();
+        journal.token(FIRST, (request, 1), 41, None).unwrap();
+        assert_eq!(journal.leg_tokens(FIRST, request, 0).unwrap().unwrap(), [5, 6]);
+        assert_eq!(journal.leg_tokens(FIRST, request, 2).unwrap().unwrap(), [5, 6, 40, 41]);
+        let beyond = journal.leg_tokens(FIRST, request, 3).unwrap_err();
         assert_eq!(beyond, JournalFault::LegBeyondSent { request, generated: 3, sent: 2 });
+        journal.raise_epoch();
+        assert_eq!(journal.leg_tokens(FIRST, request, 3).unwrap(), None, "that epoch is over");
     }
 
     #[test]
-    fn journal_asks_for_an_abort_once() {
-        let mut journal = Journal::default();
-        let (request, client) = journal.accept(submission());
-        drop(client);
+    fn journal_goes_on_in_the_next_epoch_behind_what_was_sent() {
+        let (mut journal, request, mut client) = accepted();
+        journal.token(FIRST, (request, 0), 40, None).unwrap();
+        journal.raise_epoch();
+        journal.token(FIRST, (request, 1), 99, None).unwrap();
+        assert_eq!(journal.ended(FIRST, request, Outcome::Aborted).unwrap(), None);
+        let again = Request { id: request, prompt_tokens: 2, max_tokens: 3, generated: 1, ignore_eos: false };
+        assert_eq!(journal.submissions(), [again]);
+        journal.token(SECOND, (request, 1), 41, None).unwrap();
+        assert_eq!([client.try_recv().unwrap(), client.try_recv().unwrap()], [token(40), token(41)]);
+        assert!(client.try_recv().is_err(), "nothing late was delivered");
+    }
+
+    #[test]
+    fn journal_submits_once_more_after_a_failed_transfer_and_then_ends() {
+        let (mut journal, request, mut client) = accepted();
+        let failed = Outcome::Failed(Reason::Corrupt);
+        let again = journal.ended(FIRST, request, failed).unwrap();
+        assert_eq!(again.map(|again| again.id), Some(request));
+        assert!(client.try_recv().is_err(), "the client is told nothing");
+        assert_eq!(journal.ended(FIRST, request, failed).unwrap(), None);
+        let end = Some(End::Failed(Reason::Corrupt.sentence().into()));
+        assert_eq!(client.try_recv().unwrap(), Delivery { token: None, end });
+    }
+
+    #[test]
+    fn journal_asks_for_an_abort_once_and_withdraws_what_no_group_knows() {
+        let (mut journal, request, _) = accepted();
         assert!(journal.abandon(request));
         assert!(!journal.abandon(request));
-        journal.token(request, 0, 40, None).unwrap();
         assert_eq!(journal.outstanding(), 1, "it counts until the group has ended it");
-        journal.ended(request, Outcome::Aborted).unwrap();
-        assert!(!journal.abandon(request));
-        assert_eq!(journal.outstanding(), 0);
+        journal.withdraw(request);
+        assert_eq!((journal.outstanding(), journal.entries.len()), (0, 0));
     }
 
     #[test]
-    fn journal_ends_streams_with_the_reason() {
-        let mut journal = Journal::default();
-        let (gone, _) = journal.accept(submission());
-        let (here, mut client) = journal.accept(submission());
-        assert!(journal.abandon(gone));
-        assert_eq!(journal.end_streams("lost"), [here]);
+    fn journal_drops_with_the_epoch_what_nobody_waits_for() {
+        let (mut journal, gone, _) = accepted();
+        let (here, _client) = journal.accept(submission());
+        journal.abandon(gone);
+        journal.raise_epoch();
+        assert_eq!(journal.submissions(), [here]);
+        assert_eq!(journal.entries.len(), 1);
+    }
+
+    #[test]
+    fn journal_closes_every_stream_with_the_reason() {
+        let (mut journal, _, mut client) = accepted();
+        journal.close("lost");
         assert_eq!(client.try_recv().unwrap(), Delivery { token: None, end: Some(End::Lost("lost".into())) });
+        assert_eq!((journal.outstanding(), journal.entries.len()), (0, 0));
     }
 }

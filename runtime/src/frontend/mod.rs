@@ -10,6 +10,7 @@
 
 mod desk;
 mod error;
+mod group_fault;
 mod groups;
 mod journal;
 mod live;
@@ -23,10 +24,11 @@ mod text;
 mod unsupported;
 mod write_deadline;
 
-pub use desk::{Desk, DeskPlan, GroupFault, Standing};
+pub use desk::{Desk, DeskPlan, Standing};
 pub use error::ApiError;
+pub use group_fault::GroupFault;
 pub use groups::{GroupHealth, RankHealth, RankState};
-pub use journal::{Delivery, End, JournalFault, Submission};
+pub use journal::{Delivery, End, FinishReason, JournalFault, Submission};
 pub use live::LiveRequest;
 pub use model_text::load_text;
 pub use request::DEFAULT_MAX_TOKENS;

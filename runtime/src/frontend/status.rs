@@ -9,8 +9,12 @@ use super::groups::GroupHealth;
 /// The body of `/health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// `ok`, `starting`, `lost` or `stopping`.
+    /// `ok`, `starting`, `restarting`, `lost` or `stopping`.
     pub status: &'static str,
+    /// The epoch of the ranks below.
+    pub epoch: u64,
+    /// Epochs that followed one that was lost, since the start.
+    pub restarts: u64,
     /// Both groups and their ranks.
     pub groups: Vec<GroupHealth>,
     /// Legs wanted anew for requests that gave their pages up midway, since the start.
@@ -21,15 +25,18 @@ pub struct Health {
 }
 
 impl Health {
-    /// The body for this standing.
-    pub fn new(standing: &Standing, groups: Vec<GroupHealth>, resumes: u64) -> Self {
+    /// The status and its reason; all else is to be filled in.
+    pub fn of(standing: &Standing) -> Self {
         let (status, reason) = match standing {
             Standing::Starting => ("starting", Some("not every rank is ready yet".into())),
             Standing::Ready(_) => ("ok", None),
+            Standing::Restarting { ended, reason, .. } => {
+                ("restarting", Some(format!("epoch {} ended: {reason}; the next is being formed", ended.0)))
+            }
             Standing::Lost(reason) => ("lost", Some(reason.clone())),
             Standing::Stopping => ("stopping", Some("the server is stopping".into())),
         };
-        Self { status, groups, resumes, reason }
+        Self { status, reason, epoch: 0, restarts: 0, groups: Vec::new(), resumes: 0 }
     }
 
     /// 200 when requests are taken, 503 otherwise.

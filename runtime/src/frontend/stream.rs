@@ -10,10 +10,9 @@ use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::journal::{Delivery, End};
+use super::journal::{Delivery, End, FinishReason};
 use super::live::LiveRequest;
 use super::text::{Detokenizer, TextError};
-use crate::wire::FinishReason;
 
 /// Everything that the answer to one request is made from.
 pub(crate) struct Answer {

@@ -39,6 +39,9 @@ pub(crate) struct ServeFlags {
     /// Requests that may be outstanding; one more is answered 429
     #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
     pub(crate) max_queue: u32,
+    /// Times within ten minutes that lost groups are started anew; 0 leaves that to the operator
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(..=1_000_000))]
+    pub(crate) restarts: u32,
     #[command(flatten)]
     pub(crate) group: GroupFlags,
 }

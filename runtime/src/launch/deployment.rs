@@ -17,14 +17,11 @@ use super::rank_arguments::RankArguments;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
 use crate::supervisor::{
-    Departure, Limits, RankPlan, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
+    Departure, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
 };
 use crate::wire::{RankName, Role};
 
-/// The epoch of groups that are formed for the first time.
-const FIRST_EPOCH: u64 = 1;
-
-/// Where the front end listens.
+/// Where the front end listens, and what it takes upon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// A host name or address.
@@ -33,6 +30,8 @@ pub struct Endpoint {
     pub port: u16,
     /// Requests that may be outstanding.
     pub max_queue: u32,
+    /// Restarts that may follow losses within ten minutes.
+    pub restarts: u32,
 }
 
 /// A front end that listens, and groups that are not started yet.
@@ -69,8 +68,10 @@ impl Deployment {
         let server = HttpServer::new(listener, router(service), desk.plan().max_queue);
         let plan = SupervisorPlan {
             program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
-            ranks: rank_plans(flags, &model, &run_directory),
+            ranks: ranks(flags, &model, &run_directory),
+            run_directory: run_directory.path().into(),
             limits: parts.limits,
+            restarts: endpoint.restarts,
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
         Ok(Self { address, desk, model, server, supervisor, run_directory })
@@ -121,11 +122,12 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
     }
 }
 
-fn rank_plans(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankPlan> {
+/// The ranks of both groups, before their first epoch.
+fn ranks(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankArguments> {
     let names = [Role::Decode, Role::Prefill]
         .into_iter()
         .flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
-    names.map(|name| rank_arguments(name, flags, model, run_directory).plan()).collect()
+    names.map(|name| rank_arguments(name, flags, model, run_directory)).collect()
 }
 
 fn rank_arguments(
@@ -138,7 +140,7 @@ fn rank_arguments(
         role: name.role,
         rank: name.rank,
         size: flags.tp,
-        epoch: FIRST_EPOCH,
+        epoch: 0,
         front: std::process::id(),
         control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),

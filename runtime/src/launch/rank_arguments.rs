@@ -1,12 +1,12 @@
 //! The interface to a rank process: its command line, written by the front end and read by the rank. All else is on the wire.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::supervisor::RankPlan;
-use crate::wire::{RankName, Role};
+use crate::wire::{RankName, Role, Seat};
+use lockstep_spec::ids::Epoch;
 
 /// How many forwards a group launches ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,12 +80,18 @@ impl RankArguments {
         RankName { role: self.role, rank: self.rank }
     }
 
-    /// The plan that starts a process with these arguments.
-    pub fn plan(&self) -> RankPlan {
-        RankPlan { name: self.name(), arguments: self.command_line() }
+    /// The rank's place in its epoch.
+    pub fn seat(&self) -> Seat {
+        Seat { epoch: Epoch(self.epoch), name: self.name() }
     }
 
-    fn command_line(&self) -> Vec<OsString> {
+    /// The same rank in another epoch, whose sockets are in `run_directory`.
+    pub(crate) fn of_epoch(self, epoch: Epoch, run_directory: &Path) -> Self {
+        Self { epoch: epoch.0, run_directory: run_directory.into(), ..self }
+    }
+
+    /// The arguments of the process.
+    pub(crate) fn command_line(&self) -> Vec<OsString> {
         let flags: [(&str, OsString); 13] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),

@@ -6,11 +6,9 @@ use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Inbox, Input};
 use crate::fabric::{DecodeFabric, DecodeInbound};
-use crate::wire::{FinishReason, FrontToRank, Outcome, RankToFront};
+use crate::wire::{FrontToRank, RankToFront};
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
-use lockstep_spec::decode::phase::Outcome as Agreed;
-use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::{Decode, DecodeMachine};
 use lockstep_spec::ids::{RequestId, TokenId};
 use lockstep_spec::machine::Fact;
@@ -30,16 +28,7 @@ impl Hands for DecodeHands {
     fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Decode>>) -> Result<(), RankError> {
         match input {
             Input::Leg(leg, fact) => facts.push(Fact::Role((leg, fact))),
-            Input::Front(FrontToRank::Submit { request, prompt_tokens, max_tokens, ignore_eos }) => {
-                let id = RequestId(request);
-                facts.push(Fact::Submitted(Request {
-                    id,
-                    prompt_tokens,
-                    max_tokens,
-                    generated: 0,
-                    ignore_eos,
-                }));
-            }
+            Input::Front(FrontToRank::Submit(request)) => facts.push(Fact::Submitted(request)),
             Input::Front(FrontToRank::Abort { request }) => facts.push(Fact::AbortWanted(RequestId(request))),
             Input::Front(FrontToRank::Leg { .. } | FrontToRank::Shutdown)
             | Input::FrontGone(_)
@@ -77,12 +66,9 @@ impl Hands for DecodeHands {
             }
             Do::Seed { slot, token } => self.device.push(Command::Seed { slot, token }),
             Do::Emit { request, index, token, ended } => {
-                let ended = ended.map(outcome);
                 self.tell(&RankToFront::Token { request: request.0, index, token: token.0, ended })
             }
-            Do::End { request, outcome: ended } => {
-                self.tell(&RankToFront::Ended { request: request.0, outcome: outcome(ended) })
-            }
+            Do::End { request, outcome } => self.tell(&RankToFront::Ended { request: request.0, outcome }),
         }
     }
 
@@ -101,15 +87,6 @@ impl DecodeHands {
     /// The leader speaks for its group.
     fn tell(&self, message: &RankToFront) -> Result<(), RankError> {
         if self.leads { self.front.send(message) } else { Ok(()) }
-    }
-}
-
-fn outcome(agreed: Agreed) -> Outcome {
-    match agreed {
-        Agreed::Stop => Outcome::Finished(FinishReason::Stop),
-        Agreed::Length => Outcome::Finished(FinishReason::Length),
-        Agreed::Aborted => Outcome::Aborted,
-        Agreed::Failed(reason) => Outcome::Failed { reason: reason.sentence().to_string() },
     }
 }
 

@@ -40,7 +40,7 @@ const RETRY: Retry = Retry { interval: Duration::from_millis(100), count: 150 };
 /// Runs a rank until its group leaves or something ends it.
 pub fn run(arguments: RankArguments) -> ExitCode {
     let name = arguments.name();
-    match RankEnd::connect(&arguments.control_socket, name) {
+    match RankEnd::connect(&arguments.control_socket, arguments.seat()) {
         Err(error) => {
             say(&format!("lockstep {name}: {error}"));
             ExitCode::FAILURE

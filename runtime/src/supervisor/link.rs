@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use crate::frontend::{Desk, GroupFault};
 use crate::wire::{
-    FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, WireError, encode,
+    FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, Seat, WireError, encode,
 };
 
 /// Longest wait for the hello of a new connection.
@@ -48,7 +48,7 @@ pub(crate) enum LinkEnd {
 /// What a finished connection leaves behind: whose it was, if it came so far.
 #[derive(Debug)]
 pub(crate) struct LinkReport {
-    pub(crate) rank: Option<RankName>,
+    pub(crate) seat: Option<Seat>,
     pub(crate) end: LinkEnd,
 }
 
@@ -57,41 +57,42 @@ pub(crate) async fn serve(desk: Arc<Desk>, stream: UnixStream) -> LinkReport {
     let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
     let (reader, writer) = stream.into_split();
     let mut inward = Inward { reader, lines: LineReader::new("a new control connection", RANK_LINE_BYTES) };
-    let (rank, outbox) = match join(&desk, &mut inward, process).await {
+    let (seat, outbox) = match join(&desk, &mut inward, process).await {
         Ok(joined) => joined,
-        Err(end) => return LinkReport { rank: None, end },
+        Err(end) => return LinkReport { seat: None, end },
     };
     let end = tokio::select! {
-        end = read_all(&desk, rank, inward) => end,
-        end = write_all(rank, writer, outbox) => end,
+        end = read_all(&desk, seat, inward) => end,
+        end = write_all(seat.name, writer, outbox) => end,
     };
-    LinkReport { rank: Some(rank), end }
+    LinkReport { seat: Some(seat), end }
 }
 
 async fn join(
     desk: &Desk,
     inward: &mut Inward,
     process: Option<u32>,
-) -> Result<(RankName, mpsc::Receiver<FrontToRank>), LinkEnd> {
+) -> Result<(Seat, mpsc::Receiver<FrontToRank>), LinkEnd> {
     let hello = timeout(HELLO_DEADLINE, inward.next()).await;
     let hello = hello.map_err(|_| LinkEnd::Stranger("no hello came in time".into()))?;
-    let RankToFront::Hello { role, rank, pid } =
+    let RankToFront::Hello { epoch, role, rank, pid } =
         hello.map_err(|error| LinkEnd::Stranger(error.to_string()))?
     else {
         return Err(LinkEnd::Stranger("its first message was no hello".into()));
     };
     let name = RankName { role, rank };
-    let joined = (process == Some(pid)).then(|| desk.join(name, pid)).flatten();
-    let outbox =
-        joined.ok_or_else(|| LinkEnd::Stranger(format!("it calls itself {name}, pid {pid}, but is not")))?;
+    let seat = Seat { epoch, name };
+    let joined = (process == Some(pid)).then(|| desk.join(seat, pid)).flatten();
+    let stranger = || format!("it calls itself {name} of epoch {}, pid {pid}, but is not", epoch.0);
+    let outbox = joined.ok_or_else(|| LinkEnd::Stranger(stranger()))?;
     inward.lines.rename(name.to_string());
-    Ok((name, outbox))
+    Ok((seat, outbox))
 }
 
-async fn read_all(desk: &Desk, rank: RankName, mut inward: Inward) -> LinkEnd {
+async fn read_all(desk: &Desk, seat: Seat, mut inward: Inward) -> LinkEnd {
     loop {
         match inward.next().await {
-            Ok(message) => match desk.hear(rank, message) {
+            Ok(message) => match desk.hear(seat, message) {
                 Ok(()) => {}
                 Err(fault) => return fault.into(),
             },

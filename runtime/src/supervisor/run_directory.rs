@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Longest path of a Unix socket in bytes, the closing zero left out (`sun_path`).
 const SOCKET_PATH_BYTES: usize = 107;
 
-/// Longest file name that ranks may give a socket in the directory, in bytes.
-const SOCKET_NAME_BYTES: usize = 32;
+/// Longest file name that ranks may give a socket, in bytes, and before it the name of their epoch's directory.
+const SOCKET_NAME_BYTES: usize = 32 + "e999999/".len();
 
 /// Names to try: one may be left from a killed process of the same number, or be somebody else's.
 const NAMES: usize = 64;

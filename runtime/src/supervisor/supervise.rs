@@ -1,125 +1,28 @@
 //! The supervisor's loop: one queue of events, one tick, one order to stop.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::group_watch::{Action, GroupWatch};
+use super::epoch::{EpochDirectory, EpochRanks};
+use super::epoch_watch::Action;
 use super::link::{self, LinkEnd, LinkReport};
+use super::plan::{Departure, SupervisorError, SupervisorPlan};
 use super::process::{Exit, RankProcess};
+use super::restarts::Restarts;
 use super::say;
 use super::stop::Stop;
 use crate::frontend::Desk;
+use crate::launch::RankArguments;
 use crate::wire::{RankName, Role, WireError};
-
-/// Time for a killed process to be gone.
-const KILL_DEADLINE: Duration = Duration::from_secs(5);
-
-/// Longest wait for what a rank that has exited left in its connection: it says more than the exit.
-const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// Wait after a failed accept: the process is out of descriptors, and only time gives some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// The supervisor's deadlines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From the start of the processes until every rank is ready.
-    pub start: Duration,
-    /// From the loss of a group until its remaining ranks are killed.
-    pub grace: Duration,
-    /// From the order to leave until the remaining ranks are killed.
-    pub leave: Duration,
-    /// Longest silence of a ready rank.
-    pub silence: Duration,
-    /// The supervisor's tick.
-    pub tick: Duration,
-}
-
-impl Limits {
-    /// The silence in whole ticks.
-    pub fn silence_ticks(&self) -> u32 {
-        let ticks = self.silence.as_millis() / self.tick.as_millis().max(1);
-        u32::try_from(ticks).unwrap_or(u32::MAX)
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let seconds = Duration::from_secs;
-        let (start, grace, leave, silence) = (seconds(120), seconds(8), seconds(5), seconds(8));
-        Self { start, grace, leave, silence, tick: Duration::from_millis(100) }
-    }
-}
-
-/// One rank to start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RankPlan {
-    /// Which rank.
-    pub name: RankName,
-    /// The arguments of its command line.
-    pub arguments: Vec<OsString>,
-}
-
-/// What to start, and by which deadlines to watch it.
-#[derive(Clone, Debug)]
-pub struct SupervisorPlan {
-    /// The executable of the rank processes.
-    pub program: PathBuf,
-    /// The ranks of both groups.
-    pub ranks: Vec<RankPlan>,
-    /// The deadlines.
-    pub limits: Limits,
-}
-
-/// Why the supervisor ended otherwise than asked.
-#[derive(Debug, Error)]
-pub enum SupervisorError {
-    /// A process could not be started.
-    #[error("{rank} could not be started: {source}")]
-    Spawn {
-        /// Which rank.
-        rank: RankName,
-        /// The system's reason.
-        source: io::Error,
-    },
-    /// A rank ended, or said that it must, before all were ready.
-    #[error("the ranks did not get ready:\n  {}", .findings.join("\n  "))]
-    StartFailed {
-        /// What was found, in the order of finding.
-        findings: Vec<String>,
-    },
-    /// Not every rank was ready in time.
-    #[error("the ranks were not ready within {seconds} s")]
-    StartTimedOut {
-        /// The deadline.
-        seconds: u64,
-    },
-    /// Processes are there even after SIGKILL.
-    #[error("killed, but still there: {}", .ranks.join(", "))]
-    Stuck {
-        /// Which.
-        ranks: Vec<String>,
-    },
-}
-
-/// What an orderly stop left to tell.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Departure {
-    /// The process ids of all ranks that ever ran; all have been waited for.
-    pub pids: Vec<u32>,
-    /// Ranks of whole groups that did not leave as asked, and how they ended.
-    pub unclean: Vec<String>,
-}
 
 enum Event {
     Accepted(io::Result<UnixStream>),
@@ -128,7 +31,14 @@ enum Event {
     Tick,
 }
 
-/// Starts and watches the ranks of both groups.
+/// An epoch that is to follow the one that was lost.
+#[derive(Clone, Copy, Debug)]
+struct Recovery {
+    lost_at: Instant,
+    begin_at: Instant,
+}
+
+/// Starts and watches the ranks of both groups, epoch after epoch.
 pub struct Supervisor {
     plan: SupervisorPlan,
     desk: Arc<Desk>,
@@ -137,11 +47,11 @@ pub struct Supervisor {
     tasks: JoinSet<()>,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
-    groups: BTreeMap<Role, GroupWatch>,
-    running: BTreeMap<RankName, Arc<Notify>>,
-    exited: BTreeMap<RankName, (Exit, Instant)>,
-    leaving: bool,
-    leaving_groups: BTreeSet<Role>,
+    ranks: EpochRanks,
+    directory: Option<EpochDirectory>,
+    restarts: Restarts,
+    recovery: Option<Recovery>,
+    has_served: bool,
     departure: Departure,
 }
 
@@ -151,9 +61,9 @@ impl Supervisor {
         let mut ticker = interval(plan.limits.tick.max(Duration::from_millis(1)));
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (sender, events) = mpsc::channel(4 * plan.ranks.len() + 16);
-        let groups =
-            [Role::Decode, Role::Prefill].map(|role| (role, GroupWatch::new(role, plan.limits.grace)));
         Self {
+            ranks: EpochRanks::new(desk.begin_epoch(), plan.limits.grace),
+            restarts: Restarts::new(plan.restarts),
             plan,
             desk,
             listener,
@@ -161,51 +71,56 @@ impl Supervisor {
             tasks: JoinSet::new(),
             sender,
             events,
-            groups: groups.into(),
-            running: BTreeMap::new(),
-            exited: BTreeMap::new(),
-            leaving: false,
-            leaving_groups: BTreeSet::new(),
+            directory: None,
+            recovery: None,
+            has_served: false,
             departure: Departure::default(),
         }
     }
 
-    /// Starts the ranks and watches them until `stop` says so; afterwards none is left. To be awaited on the main thread.
+    /// Starts the ranks and watches them until `stop` says so, starting them anew when a group is lost; afterwards none is left. To be
+    /// awaited on the main thread.
     ///
     /// # Errors
-    /// [`SupervisorError`] when the ranks did not get ready, or did not go.
+    /// [`SupervisorError`] when the ranks of the first epoch did not get ready, or did not go.
     pub async fn run(mut self, stop: watch::Receiver<Stop>) -> Result<Departure, SupervisorError> {
-        let verdict = match self.start_all() {
+        let verdict = match self.begin() {
             Ok(()) => self.watch(&stop).await,
             Err(error) => Err(error),
         };
-        let ended = self.end_all(&stop).await;
+        let left = self.leave(&stop).await;
         self.desk.end_streams();
-        if verdict.is_ok() {
-            self.report_unreported();
-        }
         match verdict {
             Err(SupervisorError::StartFailed { .. }) => {
-                Err(SupervisorError::StartFailed { findings: self.findings() })
+                Err(SupervisorError::StartFailed { findings: self.ranks.watch.findings().to_vec() })
             }
-            verdict => verdict.and(ended).map(|()| self.departure),
+            verdict => verdict.and(left).map(|()| self.departure),
         }
     }
 
-    fn start_all(&mut self) -> Result<(), SupervisorError> {
-        for rank in std::mem::take(&mut self.plan.ranks) {
-            self.start(rank.name, &rank.arguments)
-                .map_err(|source| SupervisorError::Spawn { rank: rank.name, source })?;
+    /// Begins an epoch: nothing of the one before is left, and its sockets go with its directory.
+    fn begin(&mut self) -> Result<(), SupervisorError> {
+        let epoch = self.desk.begin_epoch();
+        self.ranks = EpochRanks::new(epoch, self.plan.limits.grace);
+        self.directory = None;
+        for arguments in self.plan.ranks.clone() {
+            let rank = arguments.name();
+            self.start(arguments).map_err(|source| SupervisorError::Spawn { rank, source })?;
         }
         Ok(())
     }
 
-    fn start(&mut self, name: RankName, arguments: &[OsString]) -> io::Result<()> {
-        let process = RankProcess::start(name, &self.plan.program, arguments)?;
+    fn start(&mut self, arguments: RankArguments) -> io::Result<()> {
+        let (name, epoch) = (arguments.name(), self.ranks.epoch);
+        let directory = match &mut self.directory {
+            Some(directory) => directory,
+            none => none.insert(EpochDirectory::create(&self.plan.run_directory, epoch)?),
+        };
+        let arguments = arguments.of_epoch(epoch, directory.path());
+        let process = RankProcess::start(name, &self.plan.program, &arguments.command_line())?;
         self.desk.process_started(name, process.pid);
         self.departure.pids.push(process.pid);
-        self.running.insert(name, Arc::clone(&process.kill));
-        self.group(name.role).started(name.rank);
+        self.ranks.started(name, Arc::clone(&process.kill));
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             let exit = process.run().await;
@@ -216,46 +131,78 @@ impl Supervisor {
     }
 
     async fn watch(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
-        let start = self.plan.limits.start;
-        let deadline = Instant::now() + start;
         while *stop.borrow() == Stop::Run {
             let event = self.next_event().await;
             self.handle(event).await;
-            let started = self.desk.has_started();
-            if !started && self.groups.values().any(|group| !group.is_whole()) {
-                return Err(SupervisorError::StartFailed { findings: Vec::new() });
-            }
-            if !started && Instant::now() >= deadline {
-                return Err(SupervisorError::StartTimedOut { seconds: start.as_secs() });
-            }
+            self.check_start()?;
+            self.recover();
         }
         Ok(())
     }
 
-    /// Asks all ranks to leave, and kills those that do not.
-    async fn end_all(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
-        self.leaving = true;
-        self.leaving_groups =
-            self.groups.iter().filter(|(_, group)| group.is_whole()).map(|(&role, _)| role).collect();
+    /// Notes that every rank is ready, or that it is too late for that: an error for the first epoch, a loss for others.
+    fn check_start(&mut self) -> Result<(), SupervisorError> {
+        if self.ranks.serves {
+            return Ok(());
+        }
+        let start = self.plan.limits.start;
+        let late = Instant::now() >= self.ranks.begun + start;
+        let whole = self.ranks.watch.is_whole();
+        match self.desk.unready() {
+            None if whole => self.served(),
+            None | Some(_) if !whole && !self.has_served => {
+                return Err(SupervisorError::StartFailed { findings: Vec::new() });
+            }
+            Some(_) if late && !self.has_served => {
+                return Err(SupervisorError::StartTimedOut { seconds: start.as_secs() });
+            }
+            Some(rank) if late && whole => {
+                self.found(rank.role, format!("{rank} was not ready within {} s", start.as_secs()));
+            }
+            None | Some(_) => {}
+        }
+        Ok(())
+    }
+
+    fn served(&mut self) {
+        self.ranks.serves = true;
+        self.has_served = true;
+        if let Some(recovery) = self.recovery.take() {
+            let seconds = recovery.lost_at.elapsed().as_secs_f32();
+            say(&format!("lockstep: epoch {} serves, {seconds:.1} s after the loss", self.ranks.epoch.0));
+        }
+    }
+
+    /// Begins the epoch that is to follow, once nothing is left of the one that was lost.
+    fn recover(&mut self) {
+        let due = |recovery: Recovery| Instant::now() >= recovery.begin_at;
+        if !self.ranks.watch.is_gone() || !self.recovery.is_some_and(due) {
+            return;
+        }
+        if let Err(error) = self.begin() {
+            let role = self.desk.unready().map_or(Role::Decode, |rank| rank.role);
+            self.found(role, error.to_string());
+        }
+    }
+
+    /// Asks all ranks to leave, and kills those that do not. Ranks that do not serve hold nothing that is worth a wait.
+    async fn leave(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
+        let orderly = self.ranks.serves && self.ranks.watch.is_whole();
+        let patience = if orderly { self.plan.limits.leave } else { self.plan.limits.grace };
         self.desk.stop();
-        let kill_at = Instant::now() + self.plan.limits.leave;
-        let mut killed_at = None;
-        while !self.running.is_empty() || !self.exited.is_empty() {
-            let now = Instant::now();
-            match killed_at {
-                None if now >= kill_at || *stop.borrow() == Stop::Now => {
-                    self.running.values().for_each(|kill| kill.notify_one());
-                    killed_at = Some(now);
-                }
-                Some(killed_at) if now >= killed_at + KILL_DEADLINE => {
-                    return Err(SupervisorError::Stuck {
-                        ranks: self.running.keys().map(RankName::to_string).collect(),
-                    });
-                }
-                None | Some(_) => {}
+        self.ranks.watch.leave_by(Instant::now() + patience);
+        while !self.ranks.watch.is_gone() {
+            if *stop.borrow() == Stop::Now {
+                self.ranks.watch.leave_by(Instant::now());
+            }
+            if let Some(ranks) = self.ranks.watch.stuck() {
+                return Err(SupervisorError::Stuck { ranks });
             }
             let event = self.next_event().await;
             self.handle(event).await;
+        }
+        if orderly {
+            self.departure.unclean = self.ranks.watch.findings().to_vec();
         }
         Ok(())
     }
@@ -276,12 +223,13 @@ impl Supervisor {
                 say(&format!("lockstep: a control connection could not be accepted: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            Event::Exited(name, exit) => self.exited(name, exit),
-            Event::LinkEnded(report) => {
-                self.link_ended(report);
-                self.settle_exits();
-            }
+            Event::Exited(name, exit) => self.ranks.exited(name, exit),
+            Event::LinkEnded(report) => self.link_ended(report),
             Event::Tick => self.tick(),
+        }
+        self.settle_exits();
+        if let Some(action) = self.ranks.watch.tick(Instant::now()) {
+            self.perform(action);
         }
     }
 
@@ -294,45 +242,29 @@ impl Supervisor {
         });
     }
 
-    fn exited(&mut self, name: RankName, exit: Exit) {
-        self.running.remove(&name);
-        self.exited.insert(name, (exit, Instant::now() + LAST_WORDS));
-        self.settle_exits();
-    }
-
-    /// Takes the exits in whose connections are read to their end, or have had their time.
     fn settle_exits(&mut self) {
-        let now = Instant::now();
-        let settled = |name: &RankName, until: Instant| now >= until || self.desk.is_unlinked(*name);
-        let exits: Vec<(RankName, Exit)> = self
-            .exited
-            .iter()
-            .filter(|(name, (_, until))| settled(name, *until))
-            .map(|(&name, &(exit, _))| (name, exit))
-            .collect();
-        for (name, exit) in exits {
-            self.exited.remove(&name);
+        let desk = Arc::clone(&self.desk);
+        for (name, exit) in self.ranks.settled(|rank| desk.is_unlinked(rank)) {
             self.desk.process_ended(name);
-            self.group(name.role).exited(name.rank);
-            if !self.leaving || !exit.is_clean() {
+            let asked = !self.ranks.watch.is_whole();
+            self.ranks.watch.exited(name);
+            if !(asked && exit.is_clean()) {
                 self.found(name.role, format!("{name} {exit}"));
             }
         }
     }
 
-    fn link_ended(&mut self, report: LinkReport) {
-        match (report.rank, report.end) {
-            (None, end) => say(&format!("lockstep: {end}")),
-            (Some(name), LinkEnd::Fault(fault)) => {
-                self.desk.link_ended(name);
-                self.found(name.role, fault.to_string());
-            }
-            (Some(name), LinkEnd::Wire(WireError::Closed { .. })) => {
-                self.desk.link_ended(name);
-                self.group(name.role).unlinked(name.rank, Instant::now());
-            }
-            (Some(name), end @ (LinkEnd::Stranger(_) | LinkEnd::Unreachable(_) | LinkEnd::Wire(_))) => {
-                self.desk.link_ended(name);
+    fn link_ended(&mut self, LinkReport { seat, end }: LinkReport) {
+        let Some(seat) = seat else {
+            return say(&format!("lockstep: {end}"));
+        };
+        self.desk.link_ended(seat);
+        let name = seat.name;
+        match end {
+            // Its epoch is over, and what came of it is known.
+            _ if seat.epoch != self.ranks.epoch => {}
+            LinkEnd::Wire(WireError::Closed { .. }) => self.ranks.watch.unlinked(name, Instant::now()),
+            LinkEnd::Fault(_) | LinkEnd::Stranger(_) | LinkEnd::Unreachable(_) | LinkEnd::Wire(_) => {
                 self.found(name.role, end.to_string());
             }
         }
@@ -340,63 +272,70 @@ impl Supervisor {
 
     fn tick(&mut self) {
         while self.tasks.try_join_next().is_some() {}
-        self.settle_exits();
-        if !self.leaving {
+        if self.ranks.watch.is_whole() {
             for name in self.desk.tick() {
                 let seconds = self.plan.limits.silence.as_secs_f32();
                 self.found(name.role, format!("{name} has been silent for more than {seconds} s"));
             }
         }
-        for role in [Role::Decode, Role::Prefill] {
-            if let Some(action) = self.group(role).tick(Instant::now()) {
-                self.perform(role, action);
-            }
-        }
     }
 
-    /// Takes a finding to its group's watch, or to the departure where the group was whole until the order to leave.
     fn found(&mut self, role: Role, finding: String) {
-        if self.leaving_groups.contains(&role) {
-            return self.departure.unclean.push(finding);
-        }
-        if let Some(action) = self.group(role).found(finding, Instant::now()) {
-            self.perform(role, action);
+        if let Some(action) = self.ranks.watch.found(role, finding, Instant::now()) {
+            self.perform(action);
         }
     }
 
-    fn perform(&mut self, role: Role, action: Action) {
+    fn perform(&mut self, action: Action) {
         match action {
-            Action::Kill(ranks) => {
-                let kills = ranks.into_iter().filter_map(|rank| self.running.get(&RankName { role, rank }));
-                kills.for_each(|kill| kill.notify_one());
-            }
-            Action::Lose(reason) => self.desk.lose(role, reason),
-            Action::Report(findings) => {
-                report(role, &findings);
-                self.desk.lose(role, findings.join("; "));
-            }
+            Action::End(role, reason) => self.end(role, reason),
+            Action::Gone => self.gone(),
+            Action::Kill(ranks) => self.ranks.kill(&ranks),
+            Action::Stuck(ranks) => self.stuck(&ranks),
         }
     }
 
-    /// Reports groups that were being lost when the order to stop came.
-    fn report_unreported(&mut self) {
-        for (&role, group) in &mut self.groups {
-            if let Some(findings) = group.take_report() {
-                report(role, &findings);
-            }
+    /// Ends the epoch. The lost group's ranks notice by themselves and say whom they miss; the other group is asked to leave.
+    fn end(&mut self, lost: Role, reason: String) {
+        if !self.has_served {
+            return;
+        }
+        let now = Instant::now();
+        let pause = self.restarts.take(self.ranks.serves, now);
+        let lost_at = self.recovery.map_or(now, |recovery| recovery.lost_at);
+        self.recovery = pause.map(|pause| Recovery { lost_at, begin_at: now + pause });
+        match self.recovery {
+            Some(_) => self.desk.end_epoch(reason),
+            None => self.desk.lose(reason),
+        }
+        self.desk.dismiss(match lost {
+            Role::Decode => Role::Prefill,
+            Role::Prefill => Role::Decode,
+        });
+    }
+
+    /// Tells what ended the epoch, and what follows.
+    fn gone(&mut self) {
+        let Some(lost) = self.ranks.watch.lost().filter(|_| self.has_served) else { return };
+        let (epoch, findings) = (self.ranks.epoch.0, self.ranks.watch.findings());
+        say(&format!(
+            "lockstep: the {lost} group is lost, and epoch {epoch} with it:\n  {}",
+            findings.join("\n  ")
+        ));
+        self.desk.explain(findings.join("; "));
+        let restarts = &self.restarts;
+        match self.recovery {
+            Some(_) => say(&format!("lockstep: epoch {} follows; {restarts}", epoch + 1)),
+            None => say(&format!("lockstep: no epoch follows: {restarts}; stop this program and start it anew")),
         }
     }
 
-    fn findings(&self) -> Vec<String> {
-        self.groups.values().flat_map(|group| group.findings().iter().cloned()).collect()
+    /// Processes that can not be killed may still write into the memory of others: nothing is started beside them.
+    fn stuck(&mut self, ranks: &[RankName]) {
+        let names: Vec<String> = ranks.iter().map(RankName::to_string).collect();
+        let reason = format!("{} can not be killed, so no epoch may follow", names.join(", "));
+        say(&format!("lockstep: {reason}; reset what holds these processes, and start this program anew"));
+        self.recovery = None;
+        self.desk.lose(reason);
     }
-
-    fn group(&mut self, role: Role) -> &mut GroupWatch {
-        let grace = self.plan.limits.grace;
-        self.groups.entry(role).or_insert_with(|| GroupWatch::new(role, grace))
-    }
-}
-
-fn report(role: Role, findings: &[String]) {
-    say(&format!("lockstep: the {role} group is lost:\n  {}", findings.join("\n  ")));
 }

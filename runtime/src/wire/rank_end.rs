@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::lines::{LineReader, WireError, encode};
-use super::{FRONT_LINE_BYTES, FrontToRank, RANK_LINE_BYTES, RankName, RankToFront};
+use super::{FRONT_LINE_BYTES, FrontToRank, RANK_LINE_BYTES, RankToFront, Seat};
 
 /// How the front end is called in a rank's messages.
 const FRONT: &str = "the front end";
@@ -31,11 +31,12 @@ impl RankEnd {
     ///
     /// # Errors
     /// [`WireError::Io`] when the front end is not there.
-    pub fn connect(socket: &Path, name: RankName) -> Result<Self, WireError> {
+    pub fn connect(socket: &Path, Seat { epoch, name }: Seat) -> Result<Self, WireError> {
         let stream = UnixStream::connect(socket).map_err(broken)?;
         stream.set_write_timeout(Some(SEND_DEADLINE)).map_err(broken)?;
         let mut sender = RankSender { stream: stream.try_clone().map_err(broken)? };
-        sender.send(&RankToFront::Hello { role: name.role, rank: name.rank, pid: std::process::id() })?;
+        let (role, rank, pid) = (name.role, name.rank, std::process::id());
+        sender.send(&RankToFront::Hello { epoch, role, rank, pid })?;
         Ok(Self {
             sender,
             receiver: RankReceiver { stream, lines: LineReader::new(FRONT, FRONT_LINE_BYTES) },

@@ -1,0 +1,96 @@
+//! What a supervisor is told, and what it leaves to tell.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::launch::RankArguments;
+use crate::wire::RankName;
+
+/// The supervisor's deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From the start of the processes until every rank is ready.
+    pub start: Duration,
+    /// From the loss of a group until the epoch's remaining ranks are killed.
+    pub grace: Duration,
+    /// From the order to leave until the remaining ranks are killed.
+    pub leave: Duration,
+    /// Longest silence of a ready rank.
+    pub silence: Duration,
+    /// The supervisor's tick.
+    pub tick: Duration,
+}
+
+impl Limits {
+    /// The silence in whole ticks.
+    pub fn silence_ticks(&self) -> u32 {
+        let ticks = self.silence.as_millis() / self.tick.as_millis().max(1);
+        u32::try_from(ticks).unwrap_or(u32::MAX)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        let (start, grace, leave, silence) = (seconds(120), seconds(1), seconds(5), seconds(8));
+        Self { start, grace, leave, silence, tick: Duration::from_millis(100) }
+    }
+}
+
+/// What to start, and by which deadlines to watch it.
+#[derive(Clone, Debug)]
+pub struct SupervisorPlan {
+    /// The executable of the rank processes.
+    pub program: PathBuf,
+    /// The ranks of both groups; epoch and run directory are the supervisor's to fill in.
+    pub ranks: Vec<RankArguments>,
+    /// Directory of the run, for a directory of each epoch.
+    pub run_directory: PathBuf,
+    /// The deadlines.
+    pub limits: Limits,
+    /// Restarts that may follow losses within ten minutes; 0: a loss is for good.
+    pub restarts: u32,
+}
+
+/// Why the supervisor ended otherwise than asked.
+#[derive(Debug, Error)]
+pub enum SupervisorError {
+    /// A process could not be started.
+    #[error("{rank} could not be started: {source}")]
+    Spawn {
+        /// Which rank.
+        rank: RankName,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A rank ended, or said that it must, before all were ready.
+    #[error("the ranks did not get ready:\n  {}", .findings.join("\n  "))]
+    StartFailed {
+        /// What was found, in the order of finding.
+        findings: Vec<String>,
+    },
+    /// Not every rank was ready in time.
+    #[error("the ranks were not ready within {seconds} s")]
+    StartTimedOut {
+        /// The deadline.
+        seconds: u64,
+    },
+    /// Processes are there even after SIGKILL.
+    #[error("killed, but still there: {}", .ranks.join(", "))]
+    Stuck {
+        /// Which.
+        ranks: Vec<String>,
+    },
+}
+
+/// What an orderly stop left to tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Departure {
+    /// The process ids of all ranks that ever ran; all have been waited for.
+    pub pids: Vec<u32>,
+    /// Ranks of a serving epoch that did not leave as asked, and how they ended.
+    pub unclean: Vec<String>,
+}
