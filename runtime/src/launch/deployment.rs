@@ -16,9 +16,7 @@ use super::model::Model;
 use super::rank_arguments::RankArguments;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
-use crate::supervisor::{
-    Departure, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
-};
+use crate::supervisor::{Departure, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan};
 use crate::wire::{RankName, Role};
 
 /// Where the front end listens, and what it takes upon itself.

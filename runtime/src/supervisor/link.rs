@@ -13,7 +13,8 @@ use tokio::time::timeout;
 
 use crate::frontend::{Desk, GroupFault};
 use crate::wire::{
-    FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, Seat, WireError, encode,
+    FRONT_LINE_BYTES, FrontToRank, LineReader, RANK_LINE_BYTES, RankName, RankToFront, Seat, WireError,
+    encode,
 };
 
 /// Longest wait for the hello of a new connection.

@@ -326,7 +326,9 @@ impl Supervisor {
         let restarts = &self.restarts;
         match self.recovery {
             Some(_) => say(&format!("lockstep: epoch {} follows; {restarts}", epoch + 1)),
-            None => say(&format!("lockstep: no epoch follows: {restarts}; stop this program and start it anew")),
+            None => {
+                say(&format!("lockstep: no epoch follows: {restarts}; stop this program and start it anew"))
+            }
         }
     }
 
