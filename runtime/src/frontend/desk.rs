@@ -343,12 +343,14 @@ impl Desk {
     /// What `/health` says.
     pub fn health(&self) -> Health {
         let inner = self.lock();
-        let Inner { groups, resumes, restarts, .. } = &*inner;
+        let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
         Health {
-            epoch: groups.epoch().0,
-            restarts: *restarts,
-            resumes: *resumes,
-            groups: groups.health(Instant::now()),
+            epoch: inner.groups.epoch().0,
+            restarts: inner.restarts,
+            resumes: inner.resumes,
+            queue: count(inner.journal.outstanding()),
+            queue_limit: count(self.plan.max_queue),
+            groups: inner.groups.health(Instant::now()),
             ..Health::of(&self.standing.borrow())
         }
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::desk::Desk;
 use super::error::ApiError;
 use super::journal::Submission;
+use super::metrics;
 use super::request::{CompletionRequest, Prompt};
 use super::stream::Answer;
 use super::text::TextCodec;
@@ -42,6 +43,7 @@ pub fn router(service: Service) -> Router {
         .route("/v1/completions", post(completions))
         .route("/v1/models", get(models))
         .route("/health", get(health))
+        .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
         .route("/livez", get(live))
         .fallback(unknown_path)
@@ -66,6 +68,11 @@ async fn models(State(service): State<Service>) -> Response {
 async fn health(State(service): State<Service>) -> Response {
     let health = service.desk.health();
     json_response(health.code(), &json!(health))
+}
+
+async fn metrics(State(service): State<Service>) -> Response {
+    let text = metrics::render(&service.desk.health(), &service.desk.progress());
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
 async fn ready(State(service): State<Service>) -> Response {

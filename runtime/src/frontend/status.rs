@@ -19,6 +19,10 @@ pub struct Health {
     pub groups: Vec<GroupHealth>,
     /// Legs wanted anew for requests that gave their pages up midway, since the start.
     pub resumes: u64,
+    /// Requests that are accepted and not ended.
+    pub queue: u64,
+    /// How many may be.
+    pub queue_limit: u64,
     /// Why the status is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -36,7 +40,7 @@ impl Health {
             Standing::Lost(reason) => ("lost", Some(reason.clone())),
             Standing::Stopping => ("stopping", Some("the server is stopping".into())),
         };
-        Self { status, reason, epoch: 0, restarts: 0, groups: Vec::new(), resumes: 0 }
+        Self { status, reason, epoch: 0, restarts: 0, groups: Vec::new(), resumes: 0, queue: 0, queue_limit: 0 }
     }
 
     /// 200 when requests are taken, 503 otherwise.

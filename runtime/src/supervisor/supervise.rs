@@ -52,6 +52,7 @@ pub struct Supervisor {
     restarts: Restarts,
     recovery: Option<Recovery>,
     has_served: bool,
+    leaving: bool,
     departure: Departure,
 }
 
@@ -74,6 +75,7 @@ impl Supervisor {
             directory: None,
             recovery: None,
             has_served: false,
+            leaving: false,
             departure: Departure::default(),
         }
     }
@@ -140,27 +142,26 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Notes that every rank is ready, or that it is too late for that: an error for the first epoch, a loss for others.
+    /// Notes that every rank is ready, or that this can not be any more: an error in the first epoch, a loss in others.
     fn check_start(&mut self) -> Result<(), SupervisorError> {
-        if self.ranks.serves {
-            return Ok(());
-        }
-        let start = self.plan.limits.start;
-        let late = Instant::now() >= self.ranks.begun + start;
-        let whole = self.ranks.watch.is_whole();
-        match self.desk.unready() {
-            None if whole => self.served(),
-            None | Some(_) if !whole && !self.has_served => {
+        let late = Instant::now() >= self.ranks.begun + self.plan.limits.start;
+        match (self.ranks.serves, self.ranks.watch.is_whole(), self.desk.unready()) {
+            (false, true, None) => self.served(),
+            (false, true, Some(rank)) if late => return self.late(rank),
+            (false, false, _) if !self.has_served => {
                 return Err(SupervisorError::StartFailed { findings: Vec::new() });
             }
-            Some(_) if late && !self.has_served => {
-                return Err(SupervisorError::StartTimedOut { seconds: start.as_secs() });
-            }
-            Some(rank) if late && whole => {
-                self.found(rank.role, format!("{rank} was not ready within {} s", start.as_secs()));
-            }
-            None | Some(_) => {}
+            (false, _, _) | (true, _, _) => {}
         }
+        Ok(())
+    }
+
+    fn late(&mut self, rank: RankName) -> Result<(), SupervisorError> {
+        let seconds = self.plan.limits.start.as_secs();
+        if !self.has_served {
+            return Err(SupervisorError::StartTimedOut { seconds });
+        }
+        self.found(rank.role, format!("{rank} was not ready within {seconds} s"));
         Ok(())
     }
 
@@ -189,6 +190,7 @@ impl Supervisor {
     async fn leave(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
         let orderly = self.ranks.serves && self.ranks.watch.is_whole();
         let patience = if orderly { self.plan.limits.leave } else { self.plan.limits.grace };
+        self.leaving = true;
         self.desk.stop();
         self.ranks.watch.leave_by(Instant::now() + patience);
         while !self.ranks.watch.is_gone() {
@@ -323,6 +325,9 @@ impl Supervisor {
             findings.join("\n  ")
         ));
         self.desk.explain(findings.join("; "));
+        if self.leaving {
+            return;
+        }
         let restarts = &self.restarts;
         match self.recovery {
             Some(_) => say(&format!("lockstep: epoch {} follows; {restarts}", epoch + 1)),

@@ -4,10 +4,9 @@ use std::thread;
 use std::time::Instant;
 
 use lockstep_tests::golden::{Golden, goldens};
-use lockstep_tests::http::text_of;
 use serde_json::{Value, json};
 
-use crate::common::{Deployment, LONG, long_request, pieces, request};
+use crate::common::{Deployment, LONG, long_request, pieces, request, texts};
 
 fn check_whole(server: &Deployment, golden: &Golden) {
     let answer = server.post(&request(golden, false));
@@ -17,10 +16,7 @@ fn check_whole(server: &Deployment, golden: &Golden) {
 }
 
 fn check_streamed(server: &Deployment, golden: &Golden) {
-    let mut events = server.stream(&request(golden, true)).rest();
-    assert_eq!(events.pop().as_deref(), Some("[DONE]"));
-    let texts: Vec<String> = events.iter().map(|event| text_of(event)).collect();
-    assert_eq!(texts, pieces(golden), "{:?}", golden.prompt);
+    assert_eq!(texts(server.stream(&request(golden, true))), pieces(golden), "{:?}", golden.prompt);
 }
 
 /// Every reference answer at once, whole and streamed.

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use lockstep_runtime::engine::Text;
 use lockstep_tests::golden::Golden;
-use lockstep_tests::http::Events;
+use lockstep_tests::http::{Events, text_of};
 use lockstep_tests::places::model_directory;
 use lockstep_tests::process::{lives, wait_for};
 use lockstep_tests::server::{self, Scratch};
@@ -53,6 +53,14 @@ impl Deployment {
         });
     }
 
+    /// Waits until `epoch` serves.
+    pub(crate) fn wait_for_epoch(&self, epoch: u64) {
+        wait_for(&format!("epoch {epoch} serves"), || {
+            let (status, health) = self.health();
+            status == 200 && health["epoch"] == epoch
+        });
+    }
+
     /// Asks for an orderly end and checks that it leaves nothing.
     pub(crate) fn end(mut self, pids: &[u32]) {
         self.signal(rustix::process::Signal::TERM);
@@ -78,7 +86,19 @@ impl DerefMut for Deployment {
 }
 
 pub(crate) fn long_request() -> Value {
-    json!({"prompt": "The wisdom of", "max_tokens": LONG, "ignore_eos": true, "stream": true})
+    story("The wisdom of", LONG)
+}
+
+/// A stream of so many tokens, whatever they are.
+pub(crate) fn story(prompt: &str, max_tokens: u32) -> Value {
+    json!({"prompt": prompt, "max_tokens": max_tokens, "ignore_eos": true, "stream": true})
+}
+
+/// The text of each token of a stream that ends well.
+pub(crate) fn texts(stream: Events) -> Vec<String> {
+    let mut events = stream.rest();
+    assert_eq!(events.pop().as_deref(), Some("[DONE]"), "after {events:?}");
+    events.iter().map(|event| text_of(event)).collect()
 }
 
 /// The request that a reference answer answers.

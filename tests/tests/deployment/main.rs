@@ -1,11 +1,14 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
-//! `answers` (what clients get), `leaving` (clients that go), `losses` (ranks that die), `starts` (wrong starts, orderly ends, the demo).
+//! `answers` (what clients get), `leaving` (clients that go), `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
+//! restart follows), `starts` (wrong starts, orderly ends, the demo).
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod answers;
+mod chaos;
 mod common;
 mod leaving;
 mod losses;
+mod recovery;
 mod starts;

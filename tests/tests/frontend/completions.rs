@@ -93,11 +93,22 @@ fn completions_a_failed_request_fails_alone() {
     let events = server.stream(&completion("!fail", 9, true)).rest();
     assert_eq!(events.len(), 3, "two tokens and the error, no done: {events:?}");
     let error: Value = serde_json::from_str(&events[2]).unwrap();
-    assert!(error["error"]["message"].as_str().unwrap().contains("its transfer failed twice"), "{error}");
+    assert!(
+        error["error"]["message"].as_str().unwrap().contains("the transfer of its KV cache failed"),
+        "{error}"
+    );
+    assert_eq!(server.log().matches("Submit").count(), 2, "it was tried once more");
     let whole = server.post(&completion("!fail", 9, false));
     assert_eq!(whole.status, 500);
     assert_eq!(whole.error()["code"], "request_failed");
     assert_eq!(server.post(&completion("ab", 2, false)).status, 200);
+}
+
+#[test]
+fn completions_a_transfer_that_fails_once_is_not_noticed() {
+    let server = Server::start(&[]);
+    assert_eq!(server.post(&completion("!stumble", 9, false)).text(), "!stumble!");
+    assert_eq!(server.log().matches("Submit").count(), 2);
 }
 
 #[test]
@@ -162,6 +173,10 @@ fn completions_neighbours_tell_model_and_health() {
             assert!(rank["age_ms"].as_u64().unwrap() < 3000, "{rank}");
         }
     }
+    let metrics = server.get("/metrics");
+    assert!(metrics.headers.contains("content-type: text/plain; version=0.0.4"), "{}", metrics.headers);
+    assert!(metrics.body.contains("lockstep_ready 1\n"), "{}", metrics.body);
+    assert!(metrics.body.contains("\nlockstep_queue_limit_requests 256\n"), "{}", metrics.body);
     wait_for("rounds go on while idle", || {
         server.health().1["groups"][1]["ranks"][1]["round"].as_u64() > Some(10)
     });

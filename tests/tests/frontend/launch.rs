@@ -70,7 +70,10 @@ fn launch_a_stranger_on_the_control_socket_is_turned_away() {
     let socket = line.split('\0').find_map(|word| word.strip_prefix("--control-socket=")).unwrap().to_owned();
     let mut stranger = UnixStream::connect(socket).unwrap();
     stranger
-        .write_all(format!("{{\"hello\":{{\"role\":\"decode\",\"rank\":0,\"pid\":{pid}}}}}\n").as_bytes())
+        .write_all(
+            format!("{{\"hello\":{{\"epoch\":1,\"role\":\"decode\",\"rank\":0,\"pid\":{pid}}}}}\n")
+                .as_bytes(),
+        )
         .unwrap();
     wait_for("the refusal", || server.errors().contains("a stranger on the control socket was turned away"));
     assert_eq!(server.post(&completion("ab", 2, false)).status, 200);

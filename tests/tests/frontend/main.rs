@@ -6,3 +6,4 @@ mod common;
 mod completions;
 mod launch;
 mod losses;
+mod restarts;
