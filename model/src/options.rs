@@ -12,6 +12,8 @@ use crate::watch::{Bytes, Machine, MemoryLimit};
 
 /// How much a run may cost. A run that would cost more is given up: no verdict, exit code 22.
 #[derive(Args, Clone, Copy)]
+// Its group would have the name of the group that it holds.
+#[group(skip)]
 pub(crate) struct Effort {
     #[command(flatten)]
     pub(crate) bounds: runs::Effort,

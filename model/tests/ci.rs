@@ -56,7 +56,7 @@ fn ci_certificates_follow_their_schema() {
     let schema: Value = serde_json::from_str(&schema.unwrap()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     put_manifest(folder.path(), |text| text);
-    let told = lockstep_check(folder.path(), &with_runs(&["check", "--json", "--trace"], &[]));
+    let told = lockstep_check(folder.path(), &with_runs(&["check", "--json", "--show"], &[]));
     assert_exit(&told, 0);
     let given_up = lockstep_check(folder.path(), &["check", "--json", "--most-states", "9", RUNS[0]]);
     put_manifest(folder.path(), |_| String::new());

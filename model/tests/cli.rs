@@ -70,7 +70,7 @@ fn cli_stays_silent_beside_json() {
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&line["ok"], &line["found"]["verdict"]), (&true.into(), &"fault".into()));
     assert_eq!(line.get("story"), None);
-    let traced = lockstep_check(folder.path(), &["check", "--json", "--trace", RUN]);
+    let traced = lockstep_check(folder.path(), &["check", "--json", "--show", RUN]);
     let traced: serde_json::Value = serde_json::from_slice(&traced.stdout).unwrap();
     assert_eq!(
         traced["story"]["scenes"].as_array().map(Vec::len),

@@ -58,7 +58,7 @@ fn chance() -> impl FnMut(usize) -> usize {
 
 #[test]
 fn watching_walks_find_faults_by_ways_without_loops() {
-    let (wandered, fault) = wander(&Jugs, 10_000, &mut chance()).unwrap();
+    let (wandered, fault) = wander(&Jugs, 1_000_000, &mut chance()).unwrap();
     let (end, trail) = fault.unwrap();
     assert!(matches!(end, End::Violated { property: "not four", .. }));
     let walk = trail.walk(&Jugs).unwrap();
