@@ -16,13 +16,34 @@ pub struct Group<P: RankProgram> {
     pub control: Control<P::Site>,
     /// What they have queued on the device communicator.
     pub device: Device<P::Site>,
+    /// By rank: whether it has died. What it entered stays entered.
+    dead: Vec<bool>,
 }
 
 impl<P: RankProgram> Group<P> {
     /// Ranks that have entered nothing.
     #[must_use]
     pub fn new(ranks: Vec<P>) -> Self {
-        Self { control: Control::new(ranks.len()), device: Device::new(ranks.len()), ranks }
+        let count = ranks.len();
+        Self { ranks, control: Control::new(count), device: Device::new(count), dead: vec![false; count] }
+    }
+
+    /// Whether a rank has not died.
+    #[must_use]
+    pub fn lives(&self, rank: usize) -> bool {
+        !self.dead[rank]
+    }
+
+    /// Whether no rank has died.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        !self.dead.contains(&true)
+    }
+
+    /// Lets a rank die. Nothing reads its memory any more; `blank` stands for it, so that states which differ in it alone are one.
+    pub fn kill(&mut self, rank: usize, blank: P) {
+        self.ranks[rank] = blank;
+        self.dead[rank] = true;
     }
 
     /// Lets a rank take an event: its entries are noted, and what it does alone is returned, in order.

@@ -95,6 +95,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Retire(rank) => format!("rank {rank}'s forward retires"),
             Action::Turn(rank) => format!("rank {rank} turns"),
             Action::Complete => "the collective completes".to_string(),
+            Action::Take(rank) => format!("the collective completes on rank {rank}"),
         }
     }
 
@@ -140,7 +141,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
         match action {
             Action::Fact(..) => 0,
             Action::Turn(_) => 1,
-            Action::Complete => 2,
+            Action::Complete | Action::Take(_) => 2,
             Action::Retire(_) => usize::MAX,
         }
     }
@@ -180,7 +181,7 @@ impl<E: Environment> Live for WorldModel<E> {
     fn mark_step(&self, _: &World<E>, action: &Self::Action, _: &World<E>) -> StepMarks {
         let benign = match action {
             Action::Fact(_, fact) => E::benign(fact),
-            Action::Retire(_) | Action::Turn(_) | Action::Complete => true,
+            Action::Retire(_) | Action::Turn(_) | Action::Complete | Action::Take(_) => true,
         };
         StepMarks { benign, ..StepMarks::default() }
     }

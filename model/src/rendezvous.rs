@@ -9,13 +9,22 @@ use lockstep_spec::ticket::{Kind, SiteName, Ticket};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Control<S> {
     entered: Vec<Option<Posted<S>>>,
+    /// What came out of the last collective, while ranks have not taken it. Those that have may be in the next one already.
+    outcome: Option<Outcome<S>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Outcome<S> {
+    posted: Posted<S>,
+    /// By rank: whether it has still to take it.
+    owed: Vec<bool>,
 }
 
 impl<S: SiteName> Control<S> {
     /// Nobody has entered anything.
     #[must_use]
     pub fn new(ranks: usize) -> Self {
-        Self { entered: vec![None; ranks] }
+        Self { entered: vec![None; ranks], outcome: None }
     }
 
     /// Notes an entry.
@@ -26,13 +35,24 @@ impl<S: SiteName> Control<S> {
     /// Whether a rank waits for a completion.
     #[must_use]
     pub fn waits(&self, rank: usize) -> bool {
-        self.entered[rank].is_some()
+        self.entered[rank].is_some() || self.owed(rank).is_some()
     }
 
     /// What a rank waits in.
     #[must_use]
     pub fn ticket(&self, rank: usize) -> Option<&Ticket<S>> {
-        self.entered[rank].as_ref().map(|posted| &posted.ticket)
+        self.entered[rank].as_ref().or(self.owed(rank)).map(|posted| &posted.ticket)
+    }
+
+    /// What a rank has still to take.
+    fn owed(&self, rank: usize) -> Option<&Posted<S>> {
+        self.outcome.as_ref().filter(|outcome| outcome.owed[rank]).map(|outcome| &outcome.posted)
+    }
+
+    /// Whether some ranks have taken an outcome that others have not.
+    #[must_use]
+    pub fn is_half_taken(&self) -> bool {
+        self.outcome.is_some()
     }
 
     /// Whether every rank has entered.
@@ -44,7 +64,28 @@ impl<S: SiteName> Control<S> {
     /// Whether no rank has entered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entered.iter().all(Option::is_none)
+        self.outcome.is_none() && self.entered.iter().all(Option::is_none)
+    }
+
+    /// Whether a rank can take an outcome.
+    #[must_use]
+    pub fn takes(&self, rank: usize) -> bool {
+        self.owed(rank).is_some() || self.full()
+    }
+
+    /// Lets one rank take the outcome of the collective it waits in; the first to do so completes it.
+    ///
+    /// # Errors
+    /// The violated property, as of [`Control::complete`].
+    pub fn take(&mut self, rank: usize) -> Result<Posted<S>, &'static str> {
+        let mut outcome = match self.outcome.take() {
+            Some(outcome) => outcome,
+            None => Outcome { posted: self.complete()?, owed: vec![true; self.entered.len()] },
+        };
+        outcome.owed[rank] = false;
+        let posted = outcome.posted.clone();
+        self.outcome = Some(outcome).filter(|outcome| outcome.owed.contains(&true));
+        Ok(posted)
     }
 
     /// Completes the collective that every rank has entered.

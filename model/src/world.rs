@@ -1,13 +1,17 @@
 //! N real ranks in one world. The ranks are programs, executed as they are; only what surrounds them is modelled: how collectives meet,
 //! and an [`Environment`] that says which facts may reach which rank.
 //!
-//! Two reductions. The first is a choice of the setting, and a test compares it with the full interleaving; the second is how this world
-//! is built, and is argued:
-//! * *fixed order*: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just before it
-//!   enters. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks communicate
-//!   beside the collectives.
-//! * *atomic completion*: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
-//!   writes its own state alone. It may hide a crash between two ranks' completions; crashes are not modelled here.
+//! Two reductions. Each is a choice of the setting, and tests compare both with what they stand for:
+//! * [`Interleaving::FixedOrder`]: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just
+//!   before it enters. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks
+//!   communicate beside the collectives.
+//! * [`Completion::Together`]: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
+//!   writes its own state alone. It may hide a crash between two ranks' completions; where ranks crash ([`crate::epochs`]), completions
+//!   come one by one.
+//!
+//! One bound remains and is argued. Where completions come one by one, the ranks need never all be between rounds at once, and counters
+//! are rebased only then; so a rank turns twice at most after such a moment. Nothing is lost: whatever ran ahead in the next round cannot
+//! complete there before the last rank has taken the outcome of this one, and commutes with its taking it.
 
 use crate::explore::Notes;
 use crate::group::Group;
@@ -27,6 +31,18 @@ pub enum Interleaving {
     FixedOrder,
 }
 
+/// How the outcome of a completed control collective reaches the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Completion {
+    /// Each rank takes it in a step of its own, and may go on before others have taken it.
+    OneByOne,
+    /// All take it in one step.
+    Together,
+}
+
+/// Turns of a rank, from a moment in which all ranks are between rounds to the next, where completions come one by one.
+const MOST_TURNS: u8 = 2;
+
 /// What surrounds the ranks.
 pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'static {
     /// The ranks.
@@ -39,6 +55,11 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
 
     /// Which interleavings are explored.
     fn interleaving(setting: &Self::Setting) -> Interleaving;
+
+    /// How outcomes reach the ranks.
+    fn completion(_: &Self::Setting) -> Completion {
+        Completion::Together
+    }
 
     /// Facts that may reach `rank` now.
     fn facts(
@@ -151,6 +172,8 @@ pub enum Action<F> {
     Turn(usize),
     /// The control collective that all ranks have entered completes.
     Complete,
+    /// A rank takes the outcome of the control collective that it waits in.
+    Take(usize),
 }
 
 /// A state of the world.
@@ -162,6 +185,8 @@ pub struct World<E: Environment> {
     pub environment: E,
     /// The property that does not hold, if any: then there is no next state.
     pub violation: Option<&'static str>,
+    /// By rank: its turns since all were between rounds; counted where completions come one by one.
+    turns: Vec<u8>,
 }
 
 impl<E: Environment> World<E> {
@@ -169,7 +194,14 @@ impl<E: Environment> World<E> {
     #[must_use]
     pub fn genesis(setting: &E::Setting) -> Self {
         let (ranks, environment) = E::genesis(setting);
-        Self { group: Group::new(ranks), environment, violation: None }
+        Self { turns: vec![0; ranks.len()], group: Group::new(ranks), environment, violation: None }
+    }
+
+    /// Puts another group, which has done nothing yet, in the place of this one.
+    pub fn regroup(&mut self, ranks: Vec<E::Program>) {
+        self.turns = vec![0; ranks.len()];
+        self.group = Group::new(ranks);
+        self.rebase();
     }
 
     /// Steps that may come next.
@@ -177,24 +209,33 @@ impl<E: Environment> World<E> {
         if self.violation.is_some() {
             return;
         }
-        if self.group.control.full() {
-            actions.push(Action::Complete);
-        }
-        let free = (0..self.group.ranks.len()).find(|rank| !self.group.control.waits(*rank));
+        self.completions(setting, actions);
+        let ranks = 0..self.group.ranks.len();
         match E::interleaving(setting) {
-            Interleaving::Full => {
-                (0..self.group.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions))
-            }
+            Interleaving::Full => ranks.for_each(|rank| self.rank_actions(setting, rank, actions)),
             Interleaving::FixedOrder => {
-                if let Some(rank) = free {
+                let free = |rank: &usize| self.group.lives(*rank) && !self.group.control.waits(*rank);
+                if let Some(rank) = ranks.into_iter().find(free) {
                     self.rank_actions(setting, rank, actions);
                 }
             }
         }
     }
 
+    fn completions(&self, setting: &E::Setting, actions: &mut Vec<Action<FactOf<E>>>) {
+        let control = &self.group.control;
+        match E::completion(setting) {
+            Completion::Together if control.full() => actions.push(Action::Complete),
+            Completion::Together => {}
+            Completion::OneByOne => {
+                let takes = |rank: &usize| self.group.lives(*rank) && control.takes(*rank);
+                actions.extend((0..self.group.ranks.len()).filter(takes).map(Action::Take));
+            }
+        }
+    }
+
     fn rank_actions(&self, setting: &E::Setting, rank: usize, actions: &mut Vec<Action<FactOf<E>>>) {
-        if E::left(&self.group.ranks[rank]) {
+        if E::left(&self.group.ranks[rank]) || !self.group.lives(rank) {
             return;
         }
         let mut facts = Vec::new();
@@ -203,7 +244,7 @@ impl<E: Environment> World<E> {
         if self.group.device.completes(rank) {
             actions.push(Action::Retire(rank));
         }
-        if !self.group.control.waits(rank) {
+        if !self.group.control.waits(rank) && self.turns[rank] < MOST_TURNS {
             actions.push(Action::Turn(rank));
         }
     }
@@ -224,7 +265,11 @@ impl<E: Environment> World<E> {
         next
     }
 
-    fn take(
+    /// Takes a step; notes what it covers.
+    ///
+    /// # Errors
+    /// The property that it violates.
+    pub fn take(
         &mut self,
         setting: &E::Setting,
         action: &Action<FactOf<E>>,
@@ -240,8 +285,12 @@ impl<E: Environment> World<E> {
                 self.group.device.retire(*rank);
                 self.see(setting, *rank, fact, notes)
             }
-            Action::Turn(rank) => self.step(setting, *rank, Event::Turn).map(|_| ()),
+            Action::Turn(rank) => {
+                self.turns[*rank] += u8::from(E::completion(setting) == Completion::OneByOne);
+                self.step(setting, *rank, Event::Turn).map(|_| ())
+            }
             Action::Complete => self.complete(setting, notes),
+            Action::Take(rank) => self.take_outcome(setting, *rank, notes),
         }
     }
 
@@ -256,16 +305,41 @@ impl<E: Environment> World<E> {
         self.step(setting, rank, Event::Fact(fact)).map(|_| ())
     }
 
-    /// Decisions are the same on every rank; so one rank's are noted.
+    fn take_outcome(
+        &mut self,
+        setting: &E::Setting,
+        rank: usize,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
+        if !self.group.control.is_half_taken() {
+            self.group.device.check_round()?;
+        }
+        let Posted { ticket, payload } = self.group.control.take(rank)?;
+        self.receive(setting, rank, Event::Completed { ticket, payload }, notes)?;
+        self.close_round(setting)
+    }
+
+    /// Lets a rank take an outcome. Decisions are the same on every rank; so one rank's are noted.
+    fn receive(
+        &mut self,
+        setting: &E::Setting,
+        rank: usize,
+        event: Event<FactOf<E>, SiteOf<E>>,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
+        let before = if rank == 0 { E::standings(&self.group.ranks[rank]) } else { Vec::new() };
+        let locals = self.step(setting, rank, event)?;
+        if rank == 0 {
+            E::note_decision(&before, &self.group.ranks[rank], &locals, notes);
+        }
+        Ok(())
+    }
+
     fn complete(&mut self, setting: &E::Setting, notes: &mut Notes) -> Result<(), &'static str> {
         let Posted { ticket, payload } = self.group.control.complete()?;
         self.group.device.check_round()?;
-        let before = E::standings(&self.group.ranks[0]);
         for rank in 0..self.group.ranks.len() {
-            let locals = self.step(setting, rank, Event::Completed { ticket, payload: payload.clone() })?;
-            if rank == 0 {
-                E::note_decision(&before, &self.group.ranks[0], &locals, notes);
-            }
+            self.receive(setting, rank, Event::Completed { ticket, payload: payload.clone() }, notes)?;
         }
         self.close_round(setting)
     }
@@ -289,10 +363,11 @@ impl<E: Environment> World<E> {
     #[must_use]
     pub fn between_rounds(&self) -> bool {
         let outside = |rank: &E::Program| E::outside(rank) || E::left(rank);
-        self.group.control.is_empty() && self.group.ranks.iter().all(outside)
+        self.group.is_whole() && self.group.control.is_empty() && self.group.ranks.iter().all(outside)
     }
 
     fn rebase(&mut self) {
+        self.turns.fill(0);
         let mut renaming = Renaming::default();
         self.group.collect(&mut renaming);
         renaming.collect(&mut self.environment);
@@ -300,7 +375,11 @@ impl<E: Environment> World<E> {
         renaming.rename(&mut self.environment);
     }
 
-    fn step(
+    /// Lets a rank take an event, and its surroundings what it does alone.
+    ///
+    /// # Errors
+    /// The property that it violates.
+    pub fn step(
         &mut self,
         setting: &E::Setting,
         rank: usize,

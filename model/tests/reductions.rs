@@ -12,7 +12,7 @@ use lockstep_model::model::WorldModel;
 use lockstep_model::prefill::Surroundings as PrefillWorld;
 use lockstep_model::prefill::setting::PrefillSetting;
 use lockstep_model::rebase::Renaming;
-use lockstep_model::world::{Environment, Interleaving, World};
+use lockstep_model::world::{Completion, Environment, Interleaving, World};
 use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::{Pressure, Rules, Shipped};
 use lockstep_spec::machine::{Position, RankMachine};
@@ -119,6 +119,29 @@ fn fixed_order_prefill() {
     let (fixed, full) = (prefill(&fixed), prefill(&full));
     assert!(holds(&fixed) && holds(&full));
     assert_eq!(between_rounds(&fixed), between_rounds(&full));
+}
+
+/// Against completions one by one in every interleaving: both reductions at once.
+#[test]
+fn completion_decode() {
+    let together = DecodeSetting { breakage: Breakage::Nothing, ..decode_setting(2, 1, 3) };
+    let apart = DecodeSetting {
+        completion: Completion::OneByOne,
+        interleaving: Interleaving::Full,
+        ..together.clone()
+    };
+    let (together, apart) = (decode::<Shipped>(&together), decode::<Shipped>(&apart));
+    assert!(holds(&together) && holds(&apart));
+    assert_eq!(between_rounds(&together), between_rounds(&apart));
+}
+
+#[test]
+fn completion_prefill() {
+    let together = prefill_setting();
+    let apart = PrefillSetting { completion: Completion::OneByOne, ..together.clone() };
+    let (together, apart) = (prefill(&together), prefill(&apart));
+    assert!(holds(&together) && holds(&apart));
+    assert_eq!(between_rounds(&together), between_rounds(&apart));
 }
 
 #[test]

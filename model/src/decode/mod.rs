@@ -13,7 +13,7 @@ use crate::coverage;
 use crate::decode::fabric::{Grant, Handshake, Port, Writer};
 use crate::decode::setting::DecodeSetting;
 use crate::explore::Notes;
-use crate::world::{Environment, Interleaving, Standing};
+use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
@@ -131,6 +131,10 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn interleaving(setting: &DecodeSetting) -> Interleaving {
         setting.interleaving
+    }
+
+    fn completion(setting: &DecodeSetting) -> Completion {
+        setting.completion
     }
 
     fn facts(

@@ -5,7 +5,7 @@ use lockstep_spec::decode::request::Request;
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
 
-use crate::world::Interleaving;
+use crate::world::{Completion, Interleaving};
 
 /// A token that ends an output.
 pub const STOP: TokenId = TokenId(1);
@@ -71,6 +71,8 @@ pub struct DecodeSetting {
     pub shutdown: bool,
     /// Which interleavings are explored.
     pub interleaving: Interleaving,
+    /// How outcomes reach the ranks.
+    pub completion: Completion,
 }
 
 impl DecodeSetting {
@@ -101,6 +103,7 @@ impl DecodeSetting {
             pause: false,
             shutdown: false,
             interleaving: Interleaving::FixedOrder,
+            completion: Completion::Together,
         }
     }
 

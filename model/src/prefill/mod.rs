@@ -18,7 +18,7 @@ use crate::decode::setting::PLAIN;
 use crate::explore::Notes;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
-use crate::world::{Environment, Interleaving, Standing};
+use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters, visit_peer};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
@@ -142,6 +142,10 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn interleaving(setting: &PrefillSetting) -> Interleaving {
         setting.interleaving
+    }
+
+    fn completion(setting: &PrefillSetting) -> Completion {
+        setting.completion
     }
 
     fn facts(

@@ -1,6 +1,6 @@
 //! Bounds and choices of a prefill run.
 
-use crate::world::Interleaving;
+use crate::world::{Completion, Interleaving};
 use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::ids::{Epoch, Leg};
 use std::sync::Arc;
@@ -33,6 +33,8 @@ pub struct PrefillSetting {
     pub late_facts: bool,
     /// Which interleavings are explored.
     pub interleaving: Interleaving,
+    /// How outcomes reach the ranks.
+    pub completion: Completion,
 }
 
 impl PrefillSetting {
@@ -64,6 +66,7 @@ impl PrefillSetting {
             hasty: false,
             late_facts: false,
             interleaving: Interleaving::FixedOrder,
+            completion: Completion::Together,
         }
     }
 
