@@ -4,6 +4,7 @@
 pub mod admission_fair;
 pub mod agreed_equal;
 pub mod ends;
+pub mod epoch_fenced;
 pub mod kv_before_run;
 pub mod matched;
 pub mod no_fault;
@@ -11,6 +12,7 @@ pub mod no_skip;
 pub mod no_stuck;
 pub mod no_write_after_free;
 pub mod pages_sound;
+pub mod token_exact;
 pub mod vote_fresh;
 
 use crate::configuration::GroupConfiguration;
@@ -32,7 +34,7 @@ pub struct Property {
 }
 
 /// All properties, in the order in which reports list them.
-pub const ALL: [Property; 11] = [
+pub const ALL: [Property; 13] = [
     matched::PROPERTY,
     no_skip::PROPERTY,
     no_stuck::PROPERTY,
@@ -44,6 +46,8 @@ pub const ALL: [Property; 11] = [
     no_fault::PROPERTY,
     ends::PROPERTY,
     admission_fair::PROPERTY,
+    token_exact::PROPERTY,
+    epoch_fenced::PROPERTY,
 ];
 
 /// Checks what one rank can check of a decision.
