@@ -21,6 +21,7 @@ pub mod conventional;
 pub mod coverage;
 pub mod decode;
 pub mod entries;
+pub mod epochs;
 pub mod explain;
 pub mod explore;
 pub mod group;

@@ -2,10 +2,13 @@
 
 use crate::entries::{completions, entries, retirement};
 use crate::explore::{
-    Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
+    Collective, Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks,
+    WAITS_IN,
 };
-use crate::world::{Action, Environment, FactOf, Interleaving, World};
+use crate::group::Group;
+use crate::world::{Action, Completion, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
+use lockstep_spec::program::RankProgram;
 use stateright::{Model, Property};
 
 /// A witness: a situation that a run must reach, or it proved nothing about it.
@@ -104,10 +107,15 @@ impl<E: Environment> Explorable for WorldModel<E> {
     }
 
     fn reductions(&self) -> Vec<&'static str> {
-        match E::interleaving(&self.setting) {
-            Interleaving::Full => vec!["atomic-completion", "rebasing"],
-            Interleaving::FixedOrder => vec!["fixed-order", "atomic-completion", "rebasing"],
-        }
+        let order = match E::interleaving(&self.setting) {
+            Interleaving::Full => None,
+            Interleaving::FixedOrder => Some("fixed-order"),
+        };
+        let completion = match E::completion(&self.setting) {
+            Completion::OneByOne => "two-turns",
+            Completion::Together => "atomic-completion",
+        };
+        order.into_iter().chain([completion, "rebasing"]).collect()
     }
 
     fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {
@@ -119,9 +127,14 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Retire(rank) => retirement(&before.group, *rank, 0).into_iter().collect(),
             Action::Turn(rank) => vec![StepEvent::on(*rank, Happening::Turn)],
             Action::Complete => completions(&before.group, 0),
+            Action::Take(rank) => taking(&before.group, *rank),
         });
         let completed = events.iter().any(|event| matches!(event.what, Happening::Complete { .. }));
-        events.extend(entries(&before.group, &after.group, completed, 0));
+        let entered = entries(&before.group, &after.group, completed, 0);
+        events.extend(entered.into_iter().filter(|event| match action {
+            Action::Take(rank) => event.lane == Some(*rank),
+            Action::Fact(..) | Action::Retire(_) | Action::Turn(_) | Action::Complete => true,
+        }));
         events
     }
 
@@ -147,10 +160,21 @@ impl<E: Environment> Explorable for WorldModel<E> {
     }
 }
 
+/// What one rank takes: the first to do so sees whether all wait in the same.
+fn taking<P: RankProgram>(before: &Group<P>, rank: usize) -> Vec<StepEvent> {
+    if !before.control.is_half_taken() {
+        return completions(before, 0).into_iter().filter(|event| event.lane == Some(rank)).collect();
+    }
+    let complete = |ticket| Happening::Complete { collective: Collective::from(ticket) };
+    before.control.ticket(rank).map(|ticket| StepEvent::on(rank, complete(ticket))).into_iter().collect()
+}
+
 /// What the guards say by which ranks decide in a step.
 fn decisions<E: Environment>(before: &World<E>, action: &Action<FactOf<E>>) -> Vec<StepEvent> {
     let concerned = |rank: usize| match action {
-        Action::Fact(mover, _) | Action::Retire(mover) | Action::Turn(mover) => *mover == rank,
+        Action::Fact(mover, _) | Action::Retire(mover) | Action::Turn(mover) | Action::Take(mover) => {
+            *mover == rank
+        }
         Action::Complete => true,
     };
     let of_rank = |(rank, program)| {

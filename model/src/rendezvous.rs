@@ -38,6 +38,12 @@ impl<S: SiteName> Control<S> {
         self.entered[rank].is_some() || self.owed(rank).is_some()
     }
 
+    /// Whether a rank has entered a collective that has not completed.
+    #[must_use]
+    pub fn has_entered(&self, rank: usize) -> bool {
+        self.entered[rank].is_some()
+    }
+
     /// What a rank waits in.
     #[must_use]
     pub fn ticket(&self, rank: usize) -> Option<&Ticket<S>> {

@@ -201,7 +201,6 @@ impl<E: Environment> World<E> {
     pub fn regroup(&mut self, ranks: Vec<E::Program>) {
         self.turns = vec![0; ranks.len()];
         self.group = Group::new(ranks);
-        self.rebase();
     }
 
     /// Steps that may come next.
@@ -366,7 +365,8 @@ impl<E: Environment> World<E> {
         self.group.is_whole() && self.group.control.is_empty() && self.group.ranks.iter().all(outside)
     }
 
-    fn rebase(&mut self) {
+    /// Rebases the counters of a world in which every rank is between rounds.
+    pub fn rebase(&mut self) {
         self.turns.fill(0);
         let mut renaming = Renaming::default();
         self.group.collect(&mut renaming);

@@ -3,7 +3,10 @@
 use lockstep_model::agreed_level::AgreedLevel;
 use lockstep_model::agreed_level::model::AgreedModel;
 use lockstep_model::decode::Surroundings as DecodeWorld;
-use lockstep_model::decode::setting::{Breakage, DecodeSetting};
+use lockstep_model::decode::setting::{Breakage, DecodeSetting, RequestKind};
+use lockstep_model::epochs::front_end::{FrontEnd, Shipped as ShippedConduct};
+use lockstep_model::epochs::model::EpochsModel;
+use lockstep_model::epochs::setting::EpochsSetting;
 use lockstep_model::explore::{
     Disagreement, End, Explorable, Exploration, Lane, Live, Settings, agree_with_stateright, explore_live,
     stall,
@@ -144,6 +147,33 @@ fn completion_prefill() {
     assert_eq!(between_rounds(&together), between_rounds(&apart));
 }
 
+type Front = FrontEnd<ShippedConduct>;
+
+/// Two ranks of which one may crash, with requests of one token.
+fn epochs(interleaving: Interleaving) -> EpochsModel<Shipped, ShippedConduct> {
+    let kinds = vec![RequestKind { prompt: 1, most: 1, stop_at: None }];
+    let group = DecodeSetting { kinds, interleaving, ..DecodeSetting::new(2, 1, 3, true) };
+    EpochsModel::new(EpochsSetting::new(&group, 1, 1))
+}
+
+/// What the front end knows, has been told, and is yet to be told, with its counters renamed as if there were nothing else.
+fn front_ends(model: &EpochsModel<Shipped, ShippedConduct>) -> HashSet<Front> {
+    let canonical = |mut front: Front| {
+        let mut renaming = Renaming::default();
+        renaming.collect(&mut front);
+        renaming.rename(&mut front);
+        front
+    };
+    reachable(model).into_iter().map(|state| canonical(state.world.environment.front_end)).collect()
+}
+
+#[test]
+fn fixed_order_epochs() {
+    let (fixed, full) = (epochs(Interleaving::FixedOrder), epochs(Interleaving::Full));
+    assert!(holds(&fixed) && holds(&full));
+    assert_eq!(front_ends(&fixed), front_ends(&full));
+}
+
 #[test]
 fn fixed_order_comparison_sees_another_rule() {
     let fixed = decode_setting(2, 1, 3);
@@ -233,5 +263,6 @@ fn agreed_count<M: Explorable + Send + 'static>(model: M) -> Result<u64, Disagre
 fn stateright_agrees_on_each_model() {
     assert!(agreed_count(decode::<Shipped>(&decode_setting(2, 1, 3))).unwrap() > 1000);
     assert!(agreed_count(prefill(&prefill_setting())).unwrap() > 1000);
+    assert!(agreed_count(epochs(Interleaving::FixedOrder)).unwrap() > 1000);
     assert!(agreed_count(AgreedModel::<Shipped>::new(DecodeSetting::new(2, 2, 4, true))).unwrap() > 100);
 }

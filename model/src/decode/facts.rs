@@ -43,7 +43,7 @@ impl<R: Rules> Surroundings<R> {
         }
     }
 
-    pub(super) fn fabric_facts(
+    pub(crate) fn fabric_facts(
         &self,
         setting: &DecodeSetting,
         machine: &DecodeMachine<R>,

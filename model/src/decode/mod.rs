@@ -20,7 +20,7 @@ use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::ids::{Epoch, ForwardId, Leg, RankIndex, TokenId};
+use lockstep_spec::ids::{ForwardId, Leg, RankIndex, TokenId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
 use lockstep_spec::table::Row;
@@ -99,7 +99,8 @@ impl<R: Rules> Surroundings<R> {
         for row in rows {
             let state = machine.state().value();
             let port = &self.ports[rank][row.slot.index()];
-            let theirs = port.whole.is_some() && state.leg(Epoch(0), row.slot) == port.whole;
+            let theirs =
+                port.whole.is_some() && state.leg(setting.configuration.epoch, row.slot) == port.whole;
             if !theirs || port.grant.is_some() {
                 return Err(kv_before_run::PROPERTY.id);
             }

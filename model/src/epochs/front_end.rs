@@ -1,0 +1,288 @@
+//! The front end with its real journal, what leaders have said that it has not heard, and what each client was told.
+
+use crate::decode::setting::RequestKind;
+use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::action::Do;
+use lockstep_spec::decode::phase::Outcome;
+use lockstep_spec::decode::request::Request;
+use lockstep_spec::ids::{Epoch, RequestId, TokenId};
+use lockstep_spec::invariant::{epoch_fenced, no_fault, token_exact};
+use lockstep_spec::journal::{Account, Journal, JournalFault, Received};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::marker::PhantomData;
+
+/// How front end and leader deal with the journal. The only implementation without a fault is [`Shipped`]; mutants override one method.
+pub trait Conduct: Clone + Eq + Hash + Debug + Send + Sync + 'static {
+    /// The epoch as which something is heard that was said in the epoch `said`.
+    fn heard_as(said: Epoch, _current: Epoch) -> Epoch {
+        said
+    }
+
+    /// Whether the epoch is raised before the journal is read for the next group.
+    fn raises_before_reading() -> bool {
+        true
+    }
+
+    /// What the next group is told of an open request.
+    fn resubmission(account: &Account) -> Option<Request> {
+        Some(account.submission())
+    }
+
+    /// Whether the end of an output travels with its last token.
+    fn ends_with_token() -> bool {
+        true
+    }
+
+    /// Whether legs that an earlier group wants are dropped unread.
+    fn fences_legs() -> bool {
+        true
+    }
+}
+
+/// The conduct that ships.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shipped;
+
+impl Conduct for Shipped {}
+
+/// What a leader says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Said {
+    /// A token, and the end where it came along.
+    Token {
+        /// The request.
+        request: RequestId,
+        /// Index of the token in the output.
+        index: u32,
+        /// The token.
+        token: TokenId,
+        /// The end.
+        ended: Option<Outcome>,
+    },
+    /// An end without a token.
+    End {
+        /// The request.
+        request: RequestId,
+        /// How.
+        outcome: Outcome,
+    },
+    /// A leg is wanted of the prefill group: the prompt and the first `generated` tokens.
+    Leg {
+        /// The request.
+        request: RequestId,
+        /// Tokens of the output so far.
+        generated: u32,
+    },
+}
+
+/// A client as an observer sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// What it asked for.
+    kind: RequestKind,
+    /// Tokens that it was told.
+    pub told: usize,
+    /// Whether it left.
+    pub left: bool,
+}
+
+impl Client {
+    fn output(&self) -> Vec<TokenId> {
+        let length = self.kind.stop_at.map_or(self.kind.most, |stop| self.kind.most.min(stop + 1));
+        (0..length).map(|index| self.kind.token(index)).collect()
+    }
+}
+
+/// The front end, and what it has not heard yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FrontEnd<C> {
+    /// The journal: the type that the runtime executes.
+    pub journal: Journal,
+    /// Clients of open requests.
+    pub clients: BTreeMap<RequestId, Client>,
+    /// What each epoch's leader said and the front end has not heard, in order; empty lines are left out.
+    pub lines: BTreeMap<Epoch, Vec<Said>>,
+    /// The epoch, as an observer counts: it ends when its ranks are gone.
+    pub epoch: Epoch,
+    /// What was read of the journal when the epoch ended, where that comes before raising it.
+    read: Vec<Request>,
+    conduct: PhantomData<C>,
+}
+
+impl<C: Conduct> FrontEnd<C> {
+    /// A front end that knows of no request.
+    #[must_use]
+    pub fn new(epoch: Epoch) -> Self {
+        Self {
+            journal: Journal::new(epoch),
+            clients: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            epoch,
+            read: Vec::new(),
+            conduct: PhantomData,
+        }
+    }
+
+    /// Takes a request in.
+    pub fn accept(&mut self, kind: RequestKind) -> Request {
+        let request = self.journal.accept(kind.prompt, kind.most, false);
+        self.clients.insert(request.id, Client { kind, told: 0, left: false });
+        request
+    }
+
+    /// A client leaves; `true` when the group is to be told. Without a group to tell, the request ends here.
+    pub fn leave(&mut self, request: RequestId, group: bool) -> bool {
+        let first = self.journal.abandon(request);
+        if let Some(client) = self.clients.get_mut(&request) {
+            client.left = true;
+        }
+        if first && !group {
+            // Abandoned requests are open, so their end cannot be refused.
+            self.journal.ended(self.journal.epoch(), request, Outcome::Aborted).ok();
+            self.clients.remove(&request);
+        }
+        first && group
+    }
+
+    /// Notes what the current leader does that the front end is to hear of.
+    pub fn say(&mut self, done: &Do) {
+        let line = self.lines.entry(self.epoch).or_default();
+        match *done {
+            Do::Emit { request, index, token, ended: Some(outcome) } if !C::ends_with_token() => {
+                line.push(Said::Token { request, index, token, ended: None });
+                line.push(Said::End { request, outcome });
+            }
+            Do::Emit { request, index, token, ended } => {
+                line.push(Said::Token { request, index, token, ended });
+            }
+            Do::End { request, outcome } => line.push(Said::End { request, outcome }),
+            Do::Handshake { request, generated, .. } => line.push(Said::Leg { request, generated }),
+            Do::Publish { .. } | Do::Withdraw { .. } | Do::Fence { .. } | Do::Seed { .. } => {}
+        }
+        self.lines.retain(|_, line| !line.is_empty());
+    }
+
+    /// Hears the next of what the leader of the epoch `said` said. Gives back what is to be submitted once more.
+    ///
+    /// # Errors
+    /// The violated property.
+    pub fn hear(&mut self, said: Epoch) -> Result<Option<Request>, &'static str> {
+        let Some(line) = self.lines.get_mut(&said) else { return Ok(None) };
+        let word = line.remove(0);
+        self.lines.retain(|_, line| !line.is_empty());
+        let before = self.journal.clone();
+        let received = self.record(C::heard_as(said, self.journal.epoch()), word);
+        let applied = received != Ok(Received::Late) || self.journal != before;
+        if !epoch_fenced::holds(self.epoch, said, applied) {
+            return Err(epoch_fenced::PROPERTY.id);
+        }
+        match received.map_err(violated_by)? {
+            Received::Late => Ok(None),
+            Received::Again(request) => Ok(Some(request)),
+            Received::Taken => self.tell(word).map(|()| None),
+        }
+    }
+
+    fn record(&mut self, epoch: Epoch, word: Said) -> Result<Received, JournalFault> {
+        match word {
+            Said::Token { request, index, token, ended } => {
+                self.journal.token(epoch, (request, index), token, ended)
+            }
+            Said::End { request, outcome } => self.journal.ended(epoch, request, outcome),
+            Said::Leg { .. } if C::fences_legs() && epoch < self.journal.epoch() => Ok(Received::Late),
+            Said::Leg { request, generated } => {
+                self.journal.sent(request, generated).map(|_| Received::Taken)
+            }
+        }
+    }
+
+    /// Tells a client, unless it left, and checks that it is to be told that.
+    fn tell(&mut self, word: Said) -> Result<(), &'static str> {
+        let (request, token, ended) = match word {
+            Said::Token { request, index, token, ended } => (request, Some((index, token)), ended),
+            Said::End { request, outcome } => (request, None, Some(outcome)),
+            Said::Leg { .. } => return Ok(()),
+        };
+        let client = self.clients.get_mut(&request).ok_or(token_exact::PROPERTY.id)?;
+        let (output, left) = (client.output(), client.left);
+        let next = token.is_none_or(|(index, token)| token_exact::holds(&output, client.told, index, token));
+        client.told += usize::from(token.is_some());
+        let whole = ended.is_none_or(|outcome| token_exact::holds_at_end(&output, client.told, outcome));
+        if ended.is_some() {
+            self.clients.remove(&request);
+        }
+        if left || (next && whole) { Ok(()) } else { Err(token_exact::PROPERTY.id) }
+    }
+
+    /// The rest of an earlier leader's words never arrives.
+    pub fn lose(&mut self, said: Epoch) {
+        self.lines.remove(&said);
+    }
+
+    /// The epoch is over: its ranks are gone. Words that are late by one epoch already are left out: two are no later than one.
+    pub fn end_epoch(&mut self) {
+        self.lines.retain(|epoch, _| *epoch == self.epoch);
+        self.epoch.0 += 1;
+        if C::raises_before_reading() {
+            self.raise();
+        } else {
+            self.read = self.resubmissions();
+        }
+    }
+
+    /// What the group of the new epoch is told.
+    pub fn begin_epoch(&mut self) -> Vec<Request> {
+        if C::raises_before_reading() {
+            return self.resubmissions();
+        }
+        self.raise();
+        std::mem::take(&mut self.read)
+    }
+
+    fn raise(&mut self) {
+        self.journal.raise_epoch();
+        let open = self.journal.open();
+        self.clients.retain(|request, client| !client.left || open.contains_key(request));
+    }
+
+    fn resubmissions(&self) -> Vec<Request> {
+        self.journal.open().values().filter_map(C::resubmission).collect()
+    }
+}
+
+/// The property that a fault of the journal violates: it is the journal that notices.
+fn violated_by(fault: JournalFault) -> &'static str {
+    match fault {
+        JournalFault::Unborn { .. } => epoch_fenced::PROPERTY.id,
+        JournalFault::OutOfTurn { .. } => token_exact::PROPERTY.id,
+        JournalFault::LegBeyondSent { .. } | JournalFault::Unknown(_) => no_fault::PROPERTY.id,
+    }
+}
+
+impl Counters for Said {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        match self {
+            Self::Token { request, .. } | Self::End { request, .. } | Self::Leg { request, .. } => {
+                visit(Counter::Request, &mut request.0);
+            }
+        }
+    }
+}
+
+impl<C: Conduct> Counters for FrontEnd<C> {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.journal.visit(visit);
+        self.read.visit(visit);
+        self.lines.values_mut().for_each(|line| line.visit(visit));
+        let clients = std::mem::take(&mut self.clients);
+        self.clients = clients
+            .into_iter()
+            .map(|(mut request, client)| {
+                visit(Counter::Request, &mut request.0);
+                (request, client)
+            })
+            .collect();
+    }
+}

@@ -1,0 +1,201 @@
+//! Epochs as a model: for Stateright's checkers and for our own explorer.
+
+use crate::epochs::front_end::Conduct;
+use crate::epochs::setting::EpochsSetting;
+use crate::epochs::surroundings::Lasting;
+use crate::epochs::{Epochs, Step};
+use crate::explore::{Explorable, Lane, Live, Notes, Obligation, StateMarks, StepMarks, WAITS_IN};
+use crate::world::{Action, Environment, Interleaving};
+use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::invariant::{self, ends};
+use stateright::{Model, Property};
+
+/// A situation that a run must reach, or it proved nothing about it.
+pub type Witness<R, C> = (&'static str, fn(&EpochsModel<R, C>, &Epochs<R, C>) -> bool);
+
+/// Epochs under a setting.
+#[derive(Debug)]
+pub struct EpochsModel<R: Rules, C: Conduct> {
+    /// Bounds and choices.
+    pub setting: EpochsSetting,
+    /// What must be reached.
+    pub witnesses: Vec<Witness<R, C>>,
+}
+
+impl<R: Rules, C: Conduct> EpochsModel<R, C> {
+    /// Epochs under a setting, with nothing to witness.
+    #[must_use]
+    pub fn new(setting: EpochsSetting) -> Self {
+        Self { setting, witnesses: Vec::new() }
+    }
+
+    /// The same with witnesses.
+    #[must_use]
+    pub fn witnessing(self, witnesses: Vec<Witness<R, C>>) -> Self {
+        Self { witnesses, ..self }
+    }
+}
+
+/// The `PROPERTY`-th of all properties, as far as single states show it.
+fn always<R: Rules, C: Conduct, const PROPERTY: usize>() -> Property<EpochsModel<R, C>> {
+    let id = invariant::ALL[PROPERTY].id;
+    Property::always(id, |_, state: &Epochs<R, C>| state.world.violation != Some(invariant::ALL[PROPERTY].id))
+}
+
+impl<R: Rules, C: Conduct> Model for EpochsModel<R, C> {
+    type State = Epochs<R, C>;
+    type Action = Step;
+
+    fn init_states(&self) -> Vec<Epochs<R, C>> {
+        vec![Epochs::genesis(&self.setting)]
+    }
+
+    fn actions(&self, state: &Epochs<R, C>, steps: &mut Vec<Step>) {
+        state.steps(&self.setting, steps);
+    }
+
+    fn next_state(&self, state: &Epochs<R, C>, step: Step) -> Option<Epochs<R, C>> {
+        Some(state.after(&self.setting, &step))
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let mut properties = vec![
+            always::<R, C, 0>(),
+            always::<R, C, 1>(),
+            always::<R, C, 3>(),
+            always::<R, C, 4>(),
+            always::<R, C, 5>(),
+            always::<R, C, 6>(),
+            always::<R, C, 7>(),
+            always::<R, C, 8>(),
+            always::<R, C, 11>(),
+            always::<R, C, 12>(),
+        ];
+        let witnesses = self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached));
+        properties.extend(witnesses);
+        properties
+    }
+}
+
+impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
+    /// The front end goes on for ever.
+    fn may_stop(&self, _: &Epochs<R, C>) -> bool {
+        false
+    }
+
+    fn lanes(&self, state: &Epochs<R, C>) -> Vec<Lane> {
+        let ranks = self.setting.group(state.world.environment.front_end.epoch).configuration.ranks as usize;
+        (0..ranks).map(|rank| rank_lane(state, rank)).chain([front_end_lane(state)]).collect()
+    }
+
+    fn name_of_action(&self, step: &Step) -> String {
+        match step {
+            Step::Group(Action::Fact(rank, fact)) => format!("rank {rank} sees {fact:?}"),
+            Step::Group(Action::Retire(rank)) => format!("rank {rank}'s forward retires"),
+            Step::Group(Action::Turn(rank)) => format!("rank {rank} turns"),
+            Step::Group(Action::Complete) => "the collective completes".to_string(),
+            Step::Group(Action::Take(rank)) => format!("the collective completes on rank {rank}"),
+            Step::Accept(_) => "a request is accepted".to_string(),
+            Step::Leave(request) => format!("the client of {request} leaves"),
+            Step::Hear(epoch) => format!("the front end hears the leader of {epoch}"),
+            Step::Lose(epoch) => format!("what the leader of {epoch} still said is lost"),
+            Step::Crash(rank) => format!("rank {rank} crashes"),
+            Step::EndEpoch => "the epoch ends".to_string(),
+            Step::BeginEpoch => "the next epoch begins".to_string(),
+        }
+    }
+
+    fn between_rounds(&self, state: &Epochs<R, C>) -> bool {
+        state.has_group() && state.world.between_rounds()
+    }
+
+    fn reductions(&self) -> Vec<&'static str> {
+        let order = match Lasting::<R, C>::interleaving(&self.setting) {
+            Interleaving::Full => None,
+            Interleaving::FixedOrder => Some("fixed-order"),
+        };
+        let others = ["two-turns", "doomed-groups", "two-epochs-late", "accepted-at-once", "rebasing"];
+        order.into_iter().chain(others).collect()
+    }
+
+    fn points(&self) -> Vec<String> {
+        Lasting::<R, C>::points()
+    }
+
+    fn next_noted(&self, state: &Epochs<R, C>, step: Step, notes: &mut Notes) -> Option<Epochs<R, C>> {
+        Some(state.after_noted(&self.setting, &step, notes))
+    }
+
+    fn kinds(&self) -> Vec<&'static str> {
+        vec!["group", "accept", "hear", "lose", "crash", "epoch ends", "epoch begins"]
+    }
+
+    fn kind_of_action(&self, step: &Step) -> usize {
+        match step {
+            Step::Group(_) => 0,
+            Step::Accept(_) => 1,
+            Step::Hear(_) => 2,
+            Step::Lose(_) => 3,
+            Step::Crash(_) => 4,
+            Step::EndEpoch => 5,
+            Step::BeginEpoch => 6,
+            Step::Leave(_) => usize::MAX,
+        }
+    }
+}
+
+fn rank_lane<R: Rules, C: Conduct>(state: &Epochs<R, C>, rank: usize) -> Lane {
+    let lane = Lane::new(format!("rank {rank}"));
+    let group = &state.world.group;
+    let Some(machine) = group.ranks.get(rank).filter(|_| group.lives(rank)) else {
+        return lane.with("alive", false);
+    };
+    let entered = group.control.ticket(rank).map_or("-".to_string(), |ticket| format!("{ticket:?}"));
+    let mut lane = lane.with("alive", true).with(WAITS_IN, entered);
+    lane.cells.extend(state.world.environment.describe(machine, rank));
+    lane
+}
+
+fn front_end_lane<R: Rules, C: Conduct>(state: &Epochs<R, C>) -> Lane {
+    let front_end = &state.world.environment.front_end;
+    let mut lane = Lane::new("front end").with("epoch", front_end.journal.epoch());
+    for (request, account) in front_end.journal.open() {
+        let tokens = account.tokens.len();
+        let marks = [(account.abandoned, " abandoned"), (account.retried, " tried again")];
+        let marks: String = marks.into_iter().filter(|(set, _)| *set).map(|(_, mark)| mark).collect();
+        lane = lane.with(format!("{request}"), format!("{tokens} tokens{marks}"));
+    }
+    for (epoch, line) in &front_end.lines {
+        lane = lane.with(format!("line of {epoch}"), format!("{line:?}"));
+    }
+    lane
+}
+
+impl<R: Rules, C: Conduct> Live for EpochsModel<R, C> {
+    fn goal_property(&self) -> &'static str {
+        ends::PROPERTY.id
+    }
+
+    fn obligations(&self) -> Vec<Obligation> {
+        Vec::new()
+    }
+
+    fn fairness(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn mark_state(&self, state: &Epochs<R, C>) -> StateMarks {
+        StateMarks { goal: state.world.rested(&self.setting), ..StateMarks::default() }
+    }
+
+    /// Neither a crash nor a client that leaves helps a request to its end, and nothing new is added.
+    fn mark_step(&self, _: &Epochs<R, C>, step: &Step, _: &Epochs<R, C>) -> StepMarks {
+        let benign = match step {
+            Step::Group(Action::Fact(_, fact)) => Lasting::<R, C>::benign(fact),
+            Step::Group(Action::Retire(_) | Action::Turn(_) | Action::Complete | Action::Take(_)) => true,
+            Step::Hear(_) | Step::Lose(_) | Step::EndEpoch | Step::BeginEpoch => true,
+            Step::Accept(_) | Step::Leave(_) | Step::Crash(_) => false,
+        };
+        StepMarks { benign, ..StepMarks::default() }
+    }
+}

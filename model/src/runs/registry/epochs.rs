@@ -1,0 +1,120 @@
+//! Runs across epochs: ranks crash, the group forms again, streams go on.
+
+use super::{MODES, name};
+use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
+use crate::epochs::front_end::{Conduct, Shipped as ShippedConduct};
+use crate::epochs::model::EpochsModel;
+use crate::epochs::mutants::{
+    AnswersOldLegs, EndsApart, ForgetsUnbegun, ReadsBeforeRaising, ResubmitsFromStart, TakesOldWords,
+};
+use crate::epochs::setting::EpochsSetting;
+use crate::epochs::witnesses::witnesses;
+use crate::runs::run::{Run, Tier};
+use crate::runs::runner::Progress;
+use lockstep_spec::decode::rules::Shipped;
+use lockstep_spec::invariant::{Property, ends, epoch_fenced, no_stuck, token_exact};
+
+/// Three tokens asked for.
+const LONG: RequestKind = RequestKind { prompt: 1, most: 3, stop_at: None };
+/// Three tokens asked for, and two sampled.
+const STOPS: RequestKind = RequestKind { prompt: 1, most: 3, stop_at: Some(1) };
+/// Two tokens asked for.
+const SHORT: RequestKind = RequestKind { prompt: 1, most: 2, stop_at: None };
+
+/// What a run is about, beside its size.
+struct Concern {
+    name: &'static str,
+    told: &'static str,
+    kind: RequestKind,
+    leaves: bool,
+    breakage: Breakage,
+}
+
+const PLAIN: Concern = Concern {
+    name: "plain",
+    told: "requests of three tokens",
+    kind: LONG,
+    leaves: false,
+    breakage: Breakage::Nothing,
+};
+const BRIEF: Concern = Concern { name: "brief", told: "requests of two tokens", kind: SHORT, ..PLAIN };
+const LEAVES: Concern = Concern {
+    name: "leaves",
+    told: "requests of two tokens, the second a stop; clients may leave at any time",
+    kind: STOPS,
+    leaves: true,
+    ..PLAIN
+};
+const TRANSFERS: Concern = Concern {
+    name: "transfers",
+    told: "requests of two tokens; any rank's transfer may break at any time",
+    kind: SHORT,
+    breakage: Breakage::Transfer,
+    ..PLAIN
+};
+
+/// Ranks, open requests, crashes; one slot.
+type Size = (u32, usize, u32);
+
+const PROOFS: [(Size, &Concern, Tier); 8] = [
+    ((1, 1, 2), &PLAIN, Tier::Quick),
+    ((1, 1, 2), &LEAVES, Tier::Quick),
+    ((1, 1, 1), &TRANSFERS, Tier::Quick),
+    ((1, 2, 1), &BRIEF, Tier::Quick),
+    ((2, 1, 1), &PLAIN, Tier::Quick),
+    ((2, 1, 2), &PLAIN, Tier::Pr),
+    ((2, 1, 1), &LEAVES, Tier::Pr),
+    ((3, 1, 1), &BRIEF, Tier::Pr),
+];
+
+fn setting((ranks, open, crashes): Size, concern: &Concern, overlap: bool) -> EpochsSetting {
+    let group = DecodeSetting {
+        kinds: vec![concern.kind],
+        breakage: concern.breakage,
+        ..DecodeSetting::new(ranks, 1, 3, overlap)
+    };
+    EpochsSetting { leaves: concern.leaves, ..EpochsSetting::new(&group, open, crashes) }
+}
+
+pub(super) fn proofs() -> Vec<Run> {
+    PROOFS.iter().flat_map(|proof| MODES.map(|(_, overlap)| proved(proof, overlap))).collect()
+}
+
+fn proved((size, concern, tier): &(Size, &Concern, Tier), overlap: bool) -> Run {
+    let setting = setting(*size, concern, overlap);
+    let model = EpochsModel::<Shipped, ShippedConduct>::new(setting.clone());
+    let model = model.witnessing(witnesses(&setting));
+    let loops = if overlap { "overlap" } else { "normal" };
+    let (ranks, open, crashes) = size;
+    let sizes = [format!("{ranks}x1"), format!("{open}q"), format!("{crashes}k")];
+    let parts = ["epochs", &sizes[0], &sizes[1], &sizes[2], concern.name, loops];
+    let told = concern.told;
+    let params = format!(
+        "ranks × slots {ranks} × 1, open requests {open}, crashes {crashes}, {loops}; ranks crash between any two steps; {told}"
+    );
+    Run::holds(name(&parts), Progress(model)).tier(*tier).params(params)
+}
+
+pub(super) fn hazards() -> Vec<Run> {
+    let setting = EpochsSetting { noticed: false, ..setting((2, 1, 1), &PLAIN, false) };
+    let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
+    let told = "a rank dies between two collectives, and no deadline passes; ranks × slots 2 × 1";
+    vec![Run::hazard("epochs-crash-unnoticed", no_stuck::PROPERTY.id, Progress(model)).params(told)]
+}
+
+pub(super) fn mutants() -> Vec<Run> {
+    vec![
+        mutant::<TakesOldWords>("takes-old-words", &PLAIN, epoch_fenced::PROPERTY),
+        mutant::<ReadsBeforeRaising>("reads-before-raising", &PLAIN, epoch_fenced::PROPERTY),
+        mutant::<EndsApart>("ends-apart", &LEAVES, token_exact::PROPERTY),
+        mutant::<ResubmitsFromStart>("resubmits-from-start", &PLAIN, token_exact::PROPERTY),
+        mutant::<ForgetsUnbegun>("forgets-unbegun", &PLAIN, ends::PROPERTY),
+        mutant::<AnswersOldLegs>("answers-old-legs", &PLAIN, epoch_fenced::PROPERTY),
+    ]
+}
+
+fn mutant<C: Conduct>(rule: &str, concern: &Concern, property: Property) -> Run {
+    let model = EpochsModel::<Shipped, C>::new(setting((1, 1, 1), concern, false));
+    let params = "ranks × slots 1 × 1, one open request, one crash, normal";
+    Run::mutant(name(&["epochs", "mutant", rule]), property.id, Progress(model)).params(params)
+}
