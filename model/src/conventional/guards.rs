@@ -16,7 +16,8 @@ impl ConventionalRank {
         match action {
             Action::Fact(_, fact) => self.guards_of_fact(*fact, concerned).into_iter().collect(),
             Action::Turn(_) if concerned => self.guards_of_turn(),
-            Action::Retire(_) | Action::Turn(_) => Vec::new(),
+            Action::Take(_) if concerned => self.guards_of_completion(),
+            Action::Retire(_) | Action::Take(_) | Action::Turn(_) => Vec::new(),
             Action::Complete => self.guards_of_completion(),
         }
     }
