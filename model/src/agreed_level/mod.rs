@@ -12,7 +12,9 @@ pub mod model;
 pub mod mutants;
 mod votes;
 
+use crate::coverage;
 use crate::decode::setting::DecodeSetting;
+use crate::explore::Notes;
 use crate::rebase::Renaming;
 use lockstep_spec::brief::Brief;
 use lockstep_spec::counters::{Counter, Counters};
@@ -101,17 +103,29 @@ impl AgreedLevel {
     /// The state after a turn.
     #[must_use]
     pub fn after<R: Rules>(&self, setting: &DecodeSetting, turn: &Turn) -> Self {
+        self.after_noted::<R>(setting, turn, &mut Notes::default())
+    }
+
+    /// The state after a turn; notes what the decision covers.
+    #[must_use]
+    pub fn after_noted<R: Rules>(&self, setting: &DecodeSetting, turn: &Turn, notes: &mut Notes) -> Self {
         let mut next = self.clone();
-        if let Err(property) = next.take::<R>(setting, turn) {
+        if let Err(property) = next.take::<R>(setting, turn, notes) {
             next.violation = Some(property);
         }
         next
     }
 
-    fn take<R: Rules>(&mut self, setting: &DecodeSetting, turn: &Turn) -> Result<(), &'static str> {
+    fn take<R: Rules>(
+        &mut self,
+        setting: &DecodeSetting,
+        turn: &Turn,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
         self.environment_moves(turn);
         let (outcome, brief) = self.vote::<R>(setting, turn);
         let decision = self.decide::<R>(setting, outcome, brief)?;
+        coverage::decode::note_agreed(&self.state, &decision, notes);
         self.state = decision.state;
         decision.actions.iter().try_for_each(|action| self.perform(action))?;
         self.check(decision.flight.is_some())?;

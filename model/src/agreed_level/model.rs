@@ -1,9 +1,10 @@
 //! The agreed level as a model: its properties, and what must go on for ever.
 
 use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn, Word};
+use crate::coverage;
 use crate::decode::setting::DecodeSetting;
 use crate::explore::{
-    Collective, Explorable, Happening, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks,
+    Collective, Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks,
 };
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Phase, Tenant};
@@ -74,6 +75,14 @@ impl<R: Rules> Model for AgreedModel<R> {
 impl<R: Rules> Explorable for AgreedModel<R> {
     fn may_stop(&self, _: &AgreedLevel) -> bool {
         false
+    }
+
+    fn points(&self) -> Vec<String> {
+        coverage::decode::POINTS.names()
+    }
+
+    fn next_noted(&self, state: &AgreedLevel, turn: Turn, notes: &mut Notes) -> Option<AgreedLevel> {
+        Some(state.after_noted::<R>(&self.setting, &turn, notes))
     }
 
     fn between_rounds(&self, _: &AgreedLevel) -> bool {

@@ -47,7 +47,8 @@ fn gaps_text(gaps: &[String]) -> String {
 fn show(coverage: &Coverage) -> Result<(), Trouble> {
     let mut out = anstream::stdout().lock();
     let width = coverage.0.iter().map(|reached| reached.point.chars().count()).max().unwrap_or(0);
-    for Reached { point, by, excuse } in &coverage.0 {
+    let told = coverage.0.iter().filter(|reached| !reached.is_undrawn() || reached.by.is_some());
+    for Reached { point, by, excuse } in told {
         let by =
             by.map_or_else(|| excuse.map_or("-".to_owned(), |excuse| format!("({excuse})")), str::to_owned);
         writeln!(out, "{point:<width$}  {by}")?;

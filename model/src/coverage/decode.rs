@@ -5,12 +5,13 @@ use crate::decode::DecodeFact;
 use crate::explore::Notes;
 use crate::world::Standing;
 use lockstep_spec::decode::DecodeMachine;
-use lockstep_spec::decode::action::Do;
+use lockstep_spec::decode::action::{Action, Do};
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::phase::{Outcome, Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::machine::{Fact, Local};
-use lockstep_spec::table::Slot;
+use lockstep_spec::role::Decision;
+use lockstep_spec::table::{Slot, State};
 
 /// Indices of [`POINTS`]' phases.
 const FREE: usize = 0;
@@ -53,8 +54,8 @@ pub const POINTS: Points = Points {
         "Retracted",
         "Draining",
     ],
-    // One decision may take an occupant through several phases: whose handshake is agreed may be admitted at once, and who holds nothing
-    // that may still be written leaves the table as it ends.
+    // One decision may take an occupant through several phases: whose handshake is agreed may be admitted at once, who has just become
+    // ready may be the victim, and who holds nothing that may still be written leaves the table as it ends.
     arcs: &[
         (FREE, BOOTSTRAPPING),
         (BOOTSTRAPPING, HANDSHAKEN),
@@ -63,6 +64,7 @@ pub const POINTS: Points = Points {
         (HANDSHAKEN, TRANSFERRING),
         (HANDSHAKEN, FREE),
         (TRANSFERRING, READY),
+        (TRANSFERRING, RETRACTING),
         (TRANSFERRING, DRAINING),
         (READY, RUNNING),
         (READY, RETRACTING),
@@ -113,7 +115,22 @@ pub(crate) fn note_fact(fact: &DecodeFact, notes: &mut Notes) {
 
 /// Where each slot's occupant stands.
 pub(crate) fn standings<R: Rules>(rank: &DecodeMachine<R>) -> Vec<Standing> {
-    rank.state().value().slots.iter().map(standing).collect()
+    standings_in(rank.state().value())
+}
+
+fn standings_in(state: &State<Tenant>) -> Vec<Standing> {
+    state.slots.iter().map(standing).collect()
+}
+
+/// Notes a decision that was taken without ranks.
+pub(crate) fn note_agreed(before: &State<Tenant>, decision: &Decision<Tenant, Action>, notes: &mut Notes) {
+    decision.reasons.iter().for_each(|why| Points::note_why(*why, notes));
+    POINTS.note_arcs(&standings_in(before), &standings_in(&decision.state), notes);
+    for action in &decision.actions {
+        if let Action::End { outcome: Outcome::Failed(failure), .. } = action {
+            Points::note_failure(*failure, notes);
+        }
+    }
 }
 
 fn standing(slot: &Slot<Tenant>) -> Standing {

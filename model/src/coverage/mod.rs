@@ -18,8 +18,8 @@ use crate::world::Standing;
 use lockstep_spec::poll::Reason;
 use lockstep_spec::why::Why;
 
-/// What the runs of one role should reach. The points are numbered in the order of the fields, with one more at the end: a change of
-/// phase that is not drawn.
+/// What the runs of one role should reach. The points are numbered in this order: outcomes, failures, facts, and each change from phase
+/// to phase, drawn or not.
 #[derive(Debug)]
 pub struct Points {
     /// Name of the role.
@@ -41,10 +41,17 @@ impl Points {
         let whys = reasons::WHYS.iter().map(|why| format!("outcome {why:?}"));
         let failures = reasons::FAILURES.iter().map(|failure| format!("failure {failure:?}"));
         let facts = self.facts.iter().map(|fact| format!("fact {fact}"));
-        let arcs =
-            self.arcs.iter().map(|(from, to)| format!("{} → {}", self.phases[*from], self.phases[*to]));
-        let all = whys.chain(failures).chain(facts).chain(arcs).chain([UNDRAWN.to_owned()]);
+        let all = whys.chain(failures).chain(facts).chain(self.arc_names());
         all.map(|point| format!("{}: {point}", self.role)).collect()
+    }
+
+    fn arc_names(&self) -> impl Iterator<Item = String> {
+        let phases = self.phases.len();
+        (0..phases * phases).map(move |arc| {
+            let (from, to) = (arc / phases, arc % phases);
+            let drawn = if self.arcs.contains(&(from, to)) { "" } else { UNDRAWN };
+            format!("{} → {}{drawn}", self.phases[from], self.phases[to])
+        })
     }
 
     /// Why a point need not be reached, if so.
@@ -87,11 +94,10 @@ impl Points {
 
     fn note_arc(&self, from: usize, to: usize, notes: &mut Notes) {
         if from != to {
-            let drawn = self.arcs.iter().position(|arc| *arc == (from, to));
-            notes.note(Self::facts_from() + self.facts.len() + drawn.unwrap_or(self.arcs.len()));
+            notes.note(Self::facts_from() + self.facts.len() + from * self.phases.len() + to);
         }
     }
 }
 
-/// The point that must not be reached.
-const UNDRAWN: &str = "a change of phase that is not drawn";
+/// Ends the name of a change of phase that must not be reached.
+const UNDRAWN: &str = ", which is not drawn";

@@ -14,6 +14,14 @@ pub struct Reached {
     pub excuse: Option<&'static str>,
 }
 
+impl Reached {
+    /// Whether it is a change of phase that nobody may make.
+    #[must_use]
+    pub fn is_undrawn(&self) -> bool {
+        self.point.ends_with(UNDRAWN)
+    }
+}
+
 /// What the proofs among some runs reach, point by point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage(pub Vec<Reached>);
@@ -29,10 +37,8 @@ impl Coverage {
     /// Points that no run reaches and that are not excused, and points that must not be reached.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
-        let gap = |reached: &&Reached| {
-            let unwanted = reached.point.ends_with(UNDRAWN) || reached.excuse.is_some();
-            reached.by.is_some() == unwanted
-        };
+        let gap =
+            |reached: &&Reached| reached.by.is_some() == (reached.is_undrawn() || reached.excuse.is_some());
         let told = |reached: &Reached| match reached.by {
             None => reached.point.clone(),
             Some(run) => format!("{} (by `{run}`, where it must not be)", reached.point),
@@ -67,7 +73,7 @@ mod tests {
 
     #[test]
     fn coverage_gaps_are_what_is_missing_and_what_must_not_be_there() {
-        let undrawn = format!("decode: {UNDRAWN}");
+        let undrawn = format!("decode: free → Running{UNDRAWN}");
         let sound = [
             reached("reached", Some("run"), None),
             reached("excused", None, Some("cannot be")),

@@ -40,7 +40,16 @@ impl Health {
             Standing::Lost(reason) => ("lost", Some(reason.clone())),
             Standing::Stopping => ("stopping", Some("the server is stopping".into())),
         };
-        Self { status, reason, epoch: 0, restarts: 0, groups: Vec::new(), resumes: 0, queue: 0, queue_limit: 0 }
+        Self {
+            status,
+            reason,
+            epoch: 0,
+            restarts: 0,
+            groups: Vec::new(),
+            resumes: 0,
+            queue: 0,
+            queue_limit: 0,
+        }
     }
 
     /// 200 when requests are taken, 503 otherwise.
