@@ -142,35 +142,33 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Notes that every rank is ready, or that this can not be any more: an error in the first epoch, a loss in others.
-    fn check_start(&mut self) -> Result<(), SupervisorError> {
-        let late = Instant::now() >= self.ranks.begun + self.plan.limits.start;
-        match (self.ranks.serves, self.ranks.watch.is_whole(), self.desk.unready()) {
-            (false, true, None) => self.served(),
-            (false, true, Some(rank)) if late => return self.late(rank),
-            (false, false, _) if !self.has_served => {
-                return Err(SupervisorError::StartFailed { findings: Vec::new() });
-            }
-            (false, _, _) | (true, _, _) => {}
+    /// Notes once that every rank of the epoch has been ready. Comes before what has happened since is judged.
+    fn note_ready(&mut self) {
+        if self.ranks.serves || !self.ranks.watch.is_whole() || self.desk.unready().is_some() {
+            return;
         }
-        Ok(())
-    }
-
-    fn late(&mut self, rank: RankName) -> Result<(), SupervisorError> {
-        let seconds = self.plan.limits.start.as_secs();
-        if !self.has_served {
-            return Err(SupervisorError::StartTimedOut { seconds });
-        }
-        self.found(rank.role, format!("{rank} was not ready within {seconds} s"));
-        Ok(())
-    }
-
-    fn served(&mut self) {
         self.ranks.serves = true;
         self.has_served = true;
         if let Some(recovery) = self.recovery.take() {
             let seconds = recovery.lost_at.elapsed().as_secs_f32();
             say(&format!("lockstep: epoch {} serves, {seconds:.1} s after the loss", self.ranks.epoch.0));
+        }
+    }
+
+    /// Notes that the epoch can not serve any more before it did: an error in the first one, a loss in others.
+    fn check_start(&mut self) -> Result<(), SupervisorError> {
+        let start = self.plan.limits.start;
+        let late = Instant::now() >= self.ranks.begun + start;
+        match (self.ranks.watch.is_whole(), self.desk.unready()) {
+            (false, _) if !self.has_served => Err(SupervisorError::StartFailed { findings: Vec::new() }),
+            (true, Some(_)) if late && !self.has_served => {
+                Err(SupervisorError::StartTimedOut { seconds: start.as_secs() })
+            }
+            (true, Some(rank)) if late => {
+                self.found(rank.role, format!("{rank} was not ready within {} s", start.as_secs()));
+                Ok(())
+            }
+            (true, Some(_) | None) | (false, _) => Ok(()),
         }
     }
 
@@ -188,6 +186,7 @@ impl Supervisor {
 
     /// Asks all ranks to leave, and kills those that do not. Ranks that do not serve hold nothing that is worth a wait.
     async fn leave(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
+        self.note_ready();
         let orderly = self.ranks.serves && self.ranks.watch.is_whole();
         let patience = if orderly { self.plan.limits.leave } else { self.plan.limits.grace };
         self.leaving = true;
@@ -219,6 +218,7 @@ impl Supervisor {
     }
 
     async fn handle(&mut self, event: Event) {
+        self.note_ready();
         match event {
             Event::Accepted(Ok(stream)) => self.serve_link(stream),
             Event::Accepted(Err(error)) => {
