@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  accept ─▶ open ── token, in turn ─▶ open ── last token, or an end ─▶ gone
-//!              │                        ├── a transfer failed, the first time ─▶ submitted once more
+//!              │                        ├── an attempt failed, the first time ─▶ submitted once more
 //!              │                        └── the epoch ended ─▶ submitted to the next, with the tokens that were sent
 //!              └── abandoned: nobody waits; gone with its end or with the epoch
 //! ```
@@ -27,7 +27,7 @@ pub struct Account {
     pub tokens: Vec<TokenId>,
     /// Whether nobody waits for it any more.
     pub abandoned: bool,
-    /// Whether it was submitted once more because a transfer failed.
+    /// Whether it was submitted once more because an attempt failed.
     pub retried: bool,
 }
 
@@ -167,7 +167,7 @@ impl Journal {
         Ok(Received::Taken)
     }
 
-    /// Records an end without a token. A transfer that failed is tried once more, if somebody still waits for the request.
+    /// Records an end without a token. A request whose attempt failed is tried once more, if somebody still waits for it.
     ///
     /// # Errors
     /// A [`JournalFault`] when the request is not open.
@@ -228,7 +228,7 @@ impl Journal {
 /// Whether a request that ended so is submitted once more.
 fn tried_again(outcome: Outcome) -> bool {
     match outcome {
-        Outcome::Failed(reason) => reason.is_of_one_transfer(),
+        Outcome::Failed(reason) => reason.is_of_one_attempt(),
         Outcome::Stop | Outcome::Length | Outcome::Aborted => false,
     }
 }

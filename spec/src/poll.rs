@@ -92,16 +92,18 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Whether another transfer may well succeed: nothing is known against the request or its peers but that this one went wrong.
+    /// Whether another attempt may well succeed: nothing is known against the request but that this one went wrong. A peer that cannot be
+    /// reached may be about to start anew.
     #[must_use]
-    pub fn is_of_one_transfer(self) -> bool {
+    pub fn is_of_one_attempt(self) -> bool {
         match self {
             Self::TransferFailed
             | Self::Corrupt
             | Self::WrongLeg
+            | Self::HandshakeFailed
             | Self::Revoked
             | Self::FirstTokenDiffers => true,
-            Self::HandshakeFailed | Self::DeadlinePassed | Self::NeverFits => false,
+            Self::DeadlinePassed | Self::NeverFits => false,
         }
     }
 
