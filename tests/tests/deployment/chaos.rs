@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use crate::common::{Deployment, pieces, request, texts};
 
 const ROUNDS: u64 = 8;
-const SEED: u64 = 7;
+const SEED: u64 = 13;
 
 /// Requests of each round: each reference answer so many times.
 const TIMES: usize = 2;
