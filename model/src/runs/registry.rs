@@ -94,7 +94,7 @@ const NOT_COVERED: [&str; 13] = [
     "Several words of the front end in one brief: the explored leader briefs one request or one abort a round, beside its verdicts.",
     "Crashes of a prefill rank and of the front end: runs let ranks of the decode group crash, between any two steps.",
     "Epochs: that every process of the last group is gone before the next forms, its grants and posted writes with it, is assumed; so is that what the front end says reaches the leader at once. Runs have one slot and two open requests at most. An orderly leave that meets a crash is not explored.",
-    "Pause, host copies of retracted KV, stop strings, chunked prefill, prefix caches.",
+    "Host copies of retracted KV, stop strings, prefix caches.",
     "The two groups together beyond their runs: more ranks and slots, shutdown, corrupt rows, a group's death; with several ranks on a side, fair cycles.",
     "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
     "Transports, the driver, and of the front end all but its journal: they are tested, not explored.",
