@@ -149,16 +149,19 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         self.tell_prefill(setting, rank, Fact::Retired { forward, tokens: vec![PLAIN; rows.len()] })
     }
 
-    /// A leg's writes are posted, one a link. Without as many pages there as here they fail at once.
+    /// A leg's writes are posted, one a link. Without as many pages there as here they fail at once; so do those that would wait for the
+    /// list of a leg that is known to be unwanted.
     fn write(&mut self, setting: &Setting, rank: usize, leg: Leg, from: &[PageId]) -> Held {
         let kv = &self.prefill_ends[rank].kv;
         if !from.iter().all(|page| kv[page.0 as usize] == Some(leg)) {
             return Err(kv_before_run::PROPERTY.id);
         }
         let lists = self.prefill_ends[rank].parts(leg).map(|parts| parts.lists.clone()).unwrap_or_default();
+        let unwanted = self.prefill.ranks[rank].evidence().unwanted(leg);
+        let wanted = setting.coupling.notices == Notices::Edge || !unwanted;
         let fits = |list: &Option<List>| match list {
             Some(list) => list.pages.len() == from.len(),
-            None => setting.coupling.starts == Starts::Optimistic,
+            None => setting.coupling.starts == Starts::Optimistic && wanted,
         };
         let links: Vec<usize> = setting.links_of_prefill(rank).collect();
         let reachable =
