@@ -126,8 +126,11 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         for Row { slot, position, tokens, pages } in rows {
             let leg =
                 state.occupant(*slot).map(|tenant| tenant.arrival.leg).ok_or(kv_before_run::PROPERTY.id)?;
-            let parts = self.prefill_ends[rank].parts(leg).filter(|parts| parts.tokens);
-            parts.ok_or(no_fault::PROPERTY.id)?;
+            let here = self.prefill_ends[rank].parts(leg).is_some_and(|parts| parts.tokens);
+            // An edge-triggered design keeps the tokens of a leg with its slot, whatever was asked for since.
+            if !here && setting.coupling.notices == Notices::Level {
+                return Err(no_fault::PROPERTY.id);
+            }
             let listed = self.prefill_ends.iter().all(|end| end.parts(leg).is_some_and(Parts::listed));
             if setting.coupling.starts == Starts::Listed && !listed {
                 return Err(kv_before_run::PROPERTY.id);
