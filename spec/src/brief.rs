@@ -20,9 +20,8 @@ pub trait Arrival: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     fn decode(words: &[u64]) -> Option<Self>;
 }
 
-const UNCHANGED: u64 = 0;
-const RESUME: u64 = 1;
-const PAUSE: u64 = 2;
+/// What the word on pausing says, by its value.
+const PAUSES: [Option<bool>; 3] = [None, Some(false), Some(true)];
 
 /// Finish verdicts of one retired forward: for each row of its plan, whether its token ends the output.
 pub type Verdicts = Vec<bool>;
@@ -68,11 +67,7 @@ impl<A: Arrival> Brief<A> {
         }
         let mut words =
             Words::with_capacity(Self::words(&self.verdicts, self.arrivals.len(), self.aborts.len()));
-        words.push(match self.pause {
-            None => UNCHANGED,
-            Some(false) => RESUME,
-            Some(true) => PAUSE,
-        });
+        words.push(PAUSES.iter().take_while(|pause| **pause != self.pause).count() as u64);
         words.push(self.verdicts.len() as u64);
         for rows in &self.verdicts {
             words.push(rows.len() as u64);
@@ -94,12 +89,8 @@ impl<A: Arrival> Brief<A> {
             return Ok(Self::empty());
         }
         let mut reader = Reader(words);
-        let pause = match reader.word()? {
-            UNCHANGED => None,
-            RESUME => Some(false),
-            PAUSE => Some(true),
-            _ => return Err(Fault::BadBrief("its word on pausing is out of range")),
-        };
+        let pause = usize::try_from(reader.word()?).ok().and_then(|word| PAUSES.get(word)).copied();
+        let pause = pause.ok_or(Fault::BadBrief("its word on pausing is out of range"))?;
         let mut verdicts = Vec::new();
         for _ in 0..reader.length()? {
             let rows = reader.length()?;

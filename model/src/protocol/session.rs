@@ -24,12 +24,14 @@ pub struct Trial {
 }
 
 /// A protocol of which every property must hold.
+#[track_caller]
 pub fn holds<P: Protocol>(name: &'static str, protocol: P) -> Trial {
     let documents = Claims::of(&protocol).documents;
     Trial { run: Run::holds(name, Progress(Checked(protocol))), documents }
 }
 
 /// A protocol that must violate `property`, and no other before it.
+#[track_caller]
 pub fn violates<P: Protocol>(name: &'static str, property: &'static str, protocol: P) -> Trial {
     let documents = Claims::of(&protocol).documents;
     Trial { run: Run::mutant(name, property, Progress(Checked(protocol))), documents }
