@@ -175,6 +175,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         let agreed = self.perform(Event::Turn)?;
         self.digest = self.machine.state().value().digest();
         let left = *self.machine.position() == Position::Left;
+        self.counters.epoch = self.last_ticket.map_or(0, |ticket| ticket.epoch.0);
         self.counters.round = self.machine.round().0;
         self.counters.rounds_with_work += u64::from(busy);
         if busy {

@@ -57,7 +57,7 @@ impl Deployment {
     pub(crate) fn wait_for_epoch(&self, epoch: u64) {
         wait_for(&format!("epoch {epoch} serves"), || {
             let (status, health) = self.health();
-            status == 200 && health["epoch"] == epoch
+            status == 200 && health["epoch"] == epoch && health["groups"][0]["ranks"][0]["epoch"] == epoch
         });
     }
 
