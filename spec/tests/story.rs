@@ -7,6 +7,7 @@ use harness::Group;
 use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
+use lockstep_spec::decode::phase::Phase;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::machine::Fact;
@@ -281,6 +282,26 @@ fn prefill(group: &mut Group<Prefill>, leg: Leg, fact: WriteFact) {
 
 fn assert_done(group: &Group<Prefill>, configuration: &GroupConfiguration) {
     assert!(harness::empty(configuration, group.state()), "nothing is left behind");
+}
+
+#[test]
+fn decode_what_is_whole_stays_whole() {
+    let mut group = Group::<Decode>::new(configuration(1, 4));
+    let mine = leg(0, 1, 0);
+    submit(&mut group, 0, 3, 3);
+    group.round();
+    decode(&mut group, mine, LegFact::HandshakeDone);
+    group.round();
+    decode(&mut group, mine, LegFact::Published);
+    decode(&mut group, mine, LegFact::PagesLanded);
+    decode(&mut group, mine, row(mine, 5));
+    let unsound = MetadataRow { echo: mine, token: TokenId(6), sound: false };
+    for late in [LegFact::TransferFailed, LegFact::RowLanded(unsound), row(leg(0, 2, 0), 6)] {
+        group.fact(1, Fact::Role((mine, late)));
+    }
+    group.round();
+    let phase = group.state().slots[0].occupant.as_ref().map(|tenant| tenant.phase);
+    assert_eq!(phase, Some(Phase::Ready), "a vote that is posted early may be late, but never wrong");
 }
 
 #[test]
