@@ -10,7 +10,7 @@
 //!
 //! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two
 //! groups), [`agreed_level`], [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`] and [`screen`]
-//! (verdicts and counterexamples on a terminal), [`explain`] and [`ci`] (the same for other tools). [`protocol`] is the way in for whoever
+//! (verdicts and counterexamples on a terminal), [`explain`] and [`ci`] (the same for other tools), [`validate`] (traces of what runs). [`protocol`] is the way in for whoever
 //! brings a protocol of their own; it stands apart from the two groups. [`toys`] are small protocols that the checker's own tests use.
 
 #![forbid(unsafe_code)]
@@ -35,6 +35,7 @@ pub mod runs;
 pub mod screen;
 pub mod toys;
 pub mod two_groups;
+pub mod validate;
 pub mod world;
 
 /// Hash of this package's sources: what a certificate of a run is about, beside the specification.

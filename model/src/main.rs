@@ -85,6 +85,13 @@ done exits 22; budgets are looked at between seeds.
 Example:
   lockstep-check sim decode-2x2-4p-transfers-normal --seeds 1000 --steps 100000";
 
+const AFTER_VALIDATE: &str = "\
+`lockstep serve --trace DIR` writes the traces (docs/rank-trace.md). A trace that is cut off, as when a process is killed, is judged as far
+as it goes. Exit code 21 if a trace leaves the model; 2 if traces cannot be judged: damaged, of another build, or of some ranks only.
+
+Example:
+  lockstep-check validate DIR";
+
 #[derive(Subcommand)]
 enum Command {
     /// Perform runs, and compare them with what they must find and with what is recorded
@@ -222,6 +229,16 @@ enum Command {
         #[command(flatten)]
         effort: Effort,
     },
+    /// Tell whether the traces of a running deployment are behaviours of the model, and where they leave it
+    #[command(after_help = AFTER_VALIDATE)]
+    Validate {
+        /// Traces of all ranks of a group, of any number of groups and epochs; or directories of traces
+        #[arg(value_name = "TRACE", required = true)]
+        traces: Vec<PathBuf>,
+        /// Print one JSON object a group
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -264,6 +281,7 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
         Command::Replay { trace } => commands::replay(&registry, &trace),
         Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort),
         Command::Record { check: false, tier, effort } => commands::record(&registry, &places, tier, &effort),
+        Command::Validate { traces, json } => commands::validate(&traces, json),
         Command::Sim { name, seed, seeds, steps, json, effort } => {
             commands::sim(&registry, &Sim { name, seed, seeds, steps, json, effort })
         }

@@ -11,7 +11,7 @@
 //!
 //! Reading order: [`agreed`] (the claim), [`ticket`] (where a group meets), [`vote`] and [`brief`] (what is said there), [`table`] (what is
 //! agreed), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`journal`] (what outlives a group), [`invariant`]
-//! (what holds).
+//! (what holds), [`trace`] (what a rank that runs writes down).
 //!
 //! No I/O, no clock, no randomness, no iteration in hash order, no `unsafe`, no `std`.
 
@@ -38,6 +38,7 @@ pub mod program;
 pub mod role;
 pub mod table;
 pub mod ticket;
+pub mod trace;
 pub mod vote;
 pub mod why;
 

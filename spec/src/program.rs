@@ -38,7 +38,7 @@ pub enum Effect<E, L> {
 }
 
 /// An entry into a collective as an observer of the group sees it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Posted<S> {
     /// Which collective.
     pub ticket: Ticket<S>,

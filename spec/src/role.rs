@@ -12,6 +12,8 @@ use crate::why::Why;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// What a decision is computed from: agreed, all of it.
 pub struct Inputs<R: Role> {
@@ -73,17 +75,17 @@ pub enum TurnedAway {
 /// One of the two groups.
 pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// A request as the leader briefs it.
-    type Arrival: Arrival + Counters;
+    type Arrival: Arrival + Counters + Serialize + DeserializeOwned;
     /// A request in a slot.
     type Occupant: Occupant;
     /// What one rank saw.
     type Evidence: Clone + Eq + Hash + fmt::Debug + Counters + Send + Sync;
     /// What reaches one rank.
-    type Fact: Clone + Eq + Hash + fmt::Debug + Send + Sync;
+    type Fact: Clone + Eq + Hash + fmt::Debug + Serialize + DeserializeOwned + Send + Sync;
     /// What a decision tells each rank to do.
     type Action: Clone + Eq + Hash + fmt::Debug + Send + Sync;
     /// What a rank does alone.
-    type Effect: Clone + Eq + Hash + fmt::Debug + Send + Sync;
+    type Effect: Clone + Eq + Hash + fmt::Debug + Serialize + Send + Sync;
 
     /// Evidence of a rank that has seen nothing.
     fn evidence(configuration: &GroupConfiguration) -> Self::Evidence;

@@ -11,6 +11,7 @@ mod new;
 mod record;
 mod replay;
 mod sim;
+mod validate;
 
 pub(crate) use check::{Check, check};
 pub(crate) use coverage::coverage;
@@ -24,6 +25,7 @@ pub(crate) use new::new;
 pub(crate) use record::{compare, record};
 pub(crate) use replay::replay;
 pub(crate) use sim::{Sim, sim};
+pub(crate) use validate::validate;
 
 use std::io;
 use std::path::PathBuf;
@@ -73,6 +75,9 @@ pub(crate) enum Trouble {
         /// What is wrong.
         source: io::Error,
     },
+    /// Traces of a running group cannot be judged.
+    #[error(transparent)]
+    Traces(#[from] lockstep_model::validate::LogError),
     /// What runs leave behind cannot be written.
     #[error("cannot write {path}: {source}")]
     Unwritable {
@@ -89,7 +94,7 @@ impl Trouble {
         match self {
             Self::Failure(failure) => failure.exit,
             Self::New(error) => error.exit(),
-            Self::Shard(_) => Exit::Usage,
+            Self::Shard(_) | Self::Traces(_) => Exit::Usage,
             Self::Manifest(_)
             | Self::NoCertificate { .. }
             | Self::Output(_)

@@ -2,6 +2,7 @@
 //! machine what it believes.
 
 use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{Leg, PageId};
 
 /// A handshake that a rank asked for.
@@ -15,6 +16,17 @@ pub enum Handshake {
     Done(Leg),
     /// Given up.
     Failed(Leg),
+}
+
+impl Handshake {
+    /// The leg that it is of.
+    #[must_use]
+    pub fn leg(&self) -> Option<Leg> {
+        match self {
+            Self::None => None,
+            Self::Open(leg) | Self::Done(leg) | Self::Failed(leg) => Some(*leg),
+        }
+    }
 }
 
 /// Whether the peer may write.
@@ -69,6 +81,93 @@ pub struct Port {
 impl Port {
     /// Nothing was asked for.
     pub const IDLE: Self = Self { handshake: Handshake::None, late: None, grant: None, whole: None };
+
+    /// The rank asks for a handshake. `late`: an earlier one's answer may still arrive.
+    pub fn shake(&mut self, leg: Leg, late: bool) {
+        if let Handshake::Open(earlier) = self.handshake {
+            self.late = Some(earlier).filter(|_| late);
+        }
+        self.handshake = Handshake::Open(leg);
+        self.whole = None;
+    }
+
+    /// The handshake is stopped; an answer that is on its way may still arrive if `late`.
+    pub fn withdraw(&mut self, leg: Leg, late: bool) {
+        if self.handshake == Handshake::Open(leg) && late {
+            self.late = Some(leg);
+        }
+        self.handshake = Handshake::None;
+    }
+
+    /// The rank publishes a leg's pages.
+    pub fn publish(&mut self, leg: Leg, pages: Vec<PageId>) {
+        self.grant = Some(Grant {
+            leg,
+            pages,
+            writer: Writer::Queued,
+            fencing: false,
+            pages_written: false,
+            row_written: false,
+            broken: false,
+        });
+        self.whole = None;
+    }
+
+    /// The rank asks for the fence.
+    pub fn fence(&mut self) {
+        if let Some(grant) = &mut self.grant {
+            grant.fencing = true;
+        }
+    }
+
+    /// Whether a fact of a leg may reach the rank, with all that may fail and be late.
+    #[must_use]
+    pub fn allows(&self, leg: Leg, fact: LegFact) -> bool {
+        let grant = self.grant.as_ref().filter(|grant| grant.leg == leg);
+        match fact {
+            LegFact::HandshakeDone | LegFact::HandshakeFailed => {
+                self.late == Some(leg) || self.handshake == Handshake::Open(leg)
+            }
+            LegFact::Published => grant.is_some_and(|grant| grant.writer == Writer::Queued),
+            LegFact::PagesLanded => grant.is_some_and(|grant| grant.lands(true) && !grant.pages_written),
+            LegFact::RowLanded(_) => grant.is_some_and(|grant| grant.lands(true) && !grant.row_written),
+            LegFact::TransferFailed => {
+                grant.is_some_and(|grant| grant.lands(true) && !(grant.pages_written && grant.row_written))
+            }
+            LegFact::Fenced => grant.is_some_and(|grant| grant.fencing),
+        }
+    }
+
+    /// Notes that a fact has reached the rank.
+    pub fn took_place(&mut self, leg: Leg, fact: LegFact) {
+        if fact == LegFact::Fenced {
+            self.grant = None;
+        }
+        if fact == LegFact::HandshakeDone || fact == LegFact::HandshakeFailed {
+            return self.answered(leg, fact);
+        }
+        let Some(grant) = &mut self.grant else { return };
+        match fact {
+            LegFact::Published => grant.writer = Writer::Writing,
+            LegFact::PagesLanded => grant.pages_written = true,
+            LegFact::RowLanded(row) if row.sound && row.echo == leg => grant.row_written = true,
+            LegFact::RowLanded(_) | LegFact::TransferFailed => grant.broken = true,
+            LegFact::HandshakeDone | LegFact::HandshakeFailed | LegFact::Fenced => {}
+        }
+        if grant.pages_written && grant.row_written {
+            self.whole = Some(grant.leg);
+        }
+    }
+
+    fn answered(&mut self, leg: Leg, fact: LegFact) {
+        if self.late == Some(leg) {
+            self.late = None;
+        } else if fact == LegFact::HandshakeDone {
+            self.handshake = Handshake::Done(leg);
+        } else {
+            self.handshake = Handshake::Failed(leg);
+        }
+    }
 
     /// Whether this rank's handshake of `leg` is done.
     #[must_use]

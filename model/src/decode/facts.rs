@@ -60,40 +60,6 @@ impl<R: Rules> Surroundings<R> {
             facts.push(Fact::Tick);
         }
     }
-
-    /// Notes what happened at the fabric when a fact arrives.
-    pub(super) fn took_place(&mut self, rank: usize, leg: Leg, fact: LegFact) {
-        let port = &mut self.ports[rank][leg.slot.index()];
-        if fact == LegFact::Fenced {
-            port.grant = None;
-        }
-        if fact == LegFact::HandshakeDone || fact == LegFact::HandshakeFailed {
-            return port.answered(leg, fact);
-        }
-        let Some(grant) = &mut port.grant else { return };
-        match fact {
-            LegFact::Published => grant.writer = Writer::Writing,
-            LegFact::PagesLanded => grant.pages_written = true,
-            LegFact::RowLanded(row) if row.sound && row.echo == leg => grant.row_written = true,
-            LegFact::RowLanded(_) | LegFact::TransferFailed => grant.broken = true,
-            LegFact::HandshakeDone | LegFact::HandshakeFailed | LegFact::Fenced => {}
-        }
-        if grant.pages_written && grant.row_written {
-            port.whole = Some(grant.leg);
-        }
-    }
-}
-
-impl Port {
-    fn answered(&mut self, leg: Leg, fact: LegFact) {
-        if self.late == Some(leg) {
-            self.late = None;
-        } else if fact == LegFact::HandshakeDone {
-            self.handshake = Handshake::Done(leg);
-        } else {
-            self.handshake = Handshake::Failed(leg);
-        }
-    }
 }
 
 fn handshake_facts(setting: &DecodeSetting, port: &Port, push: &mut dyn FnMut((Leg, LegFact))) {

@@ -10,7 +10,7 @@ pub mod setting;
 pub mod witnesses;
 
 use crate::coverage;
-use crate::decode::fabric::{Grant, Handshake, Port, Writer};
+use crate::decode::fabric::Port;
 use crate::decode::setting::DecodeSetting;
 use crate::explore::Notes;
 use crate::world::{Completion, Environment, Interleaving, Standing};
@@ -20,7 +20,7 @@ use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::ids::{ForwardId, Leg, RankIndex, TokenId};
+use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex, TokenId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
 use lockstep_spec::table::Row;
@@ -54,27 +54,8 @@ impl<R: Rules> Surroundings<R> {
         &mut self.ports[rank][leg.slot.index()]
     }
 
-    fn shake(&mut self, setting: &DecodeSetting, rank: usize, leg: Leg) {
-        let port = self.port(rank, leg);
-        if let Handshake::Open(earlier) = port.handshake {
-            port.late = Some(earlier).filter(|_| setting.late_facts);
-        }
-        port.handshake = Handshake::Open(leg);
-        port.whole = None;
-    }
-
-    /// The handshake is stopped; an answer that is on its way may still arrive.
-    fn withdraw(&mut self, setting: &DecodeSetting, rank: usize, leg: Leg) {
-        let port = self.port(rank, leg);
-        if port.handshake == Handshake::Open(leg) && setting.late_facts {
-            port.late = Some(leg);
-        }
-        port.handshake = Handshake::None;
-    }
-
     /// Pages may be published only after every rank's handshake for that attempt, and over nothing that is still granted.
-    fn publish(&mut self, rank: usize, grant: Grant) -> Result<(), &'static str> {
-        let leg = grant.leg;
+    fn publish(&mut self, rank: usize, leg: Leg, pages: &[PageId]) -> Result<(), &'static str> {
         if !self.ports.iter().all(|ports| ports[leg.slot.index()].shook(leg)) {
             return Err(vote_fresh::PROPERTY.id);
         }
@@ -82,8 +63,7 @@ impl<R: Rules> Surroundings<R> {
         if port.grant.is_some() {
             return Err(no_write_after_free::PROPERTY.id);
         }
-        port.grant = Some(grant);
-        port.whole = None;
+        port.publish(leg, pages.to_vec());
         Ok(())
     }
 
@@ -151,7 +131,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn delivered(&mut self, _: &DecodeSetting, rank: usize, fact: &DecodeFact) {
         match fact {
-            Fact::Role((leg, fact)) => self.took_place(rank, *leg, *fact),
+            Fact::Role((leg, fact)) => self.port(rank, *leg).took_place(*leg, *fact),
             Fact::ShutdownWanted => self.shutdown = true,
             Fact::Retired { .. }
             | Fact::Submitted(_)
@@ -177,33 +157,16 @@ impl<R: Rules> Environment for Surroundings<R> {
         match local {
             Local::Launch { forward, rows } => self.launch(setting, &ranks[rank], rank, *forward, rows),
             Local::Role(Do::Handshake { leg, .. }) => {
-                self.shake(setting, rank, *leg);
+                self.port(rank, *leg).shake(*leg, setting.late_facts);
                 Ok(())
             }
-            Local::Role(Do::Publish { leg, pages }) => {
-                let (leg, pages) = (*leg, pages.clone());
-                let writer = Writer::Queued;
-                self.publish(
-                    rank,
-                    Grant {
-                        leg,
-                        pages,
-                        writer,
-                        fencing: false,
-                        pages_written: false,
-                        row_written: false,
-                        broken: false,
-                    },
-                )
-            }
+            Local::Role(Do::Publish { leg, pages }) => self.publish(rank, *leg, pages),
             Local::Role(Do::Withdraw { leg }) => {
-                self.withdraw(setting, rank, *leg);
+                self.port(rank, *leg).withdraw(*leg, setting.late_facts);
                 Ok(())
             }
             Local::Role(Do::Fence { leg }) => {
-                if let Some(grant) = &mut self.port(rank, *leg).grant {
-                    grant.fencing = true;
-                }
+                self.port(rank, *leg).fence();
                 Ok(())
             }
             Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) | Local::Decided(_) => Ok(()),

@@ -70,6 +70,12 @@ pub struct GroupFlags {
     /// Launch no forward before the last one has retired
     #[arg(long)]
     pub no_overlap: bool,
+    /// Directory, empty or to be made, in which every rank writes a trace for `lockstep-check validate`
+    #[arg(long, value_name = "DIR")]
+    pub trace: Option<PathBuf>,
+    /// Directory in which the last lines of lost groups' ranks are kept [default: lockstep-evidence among the temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub evidence: Option<PathBuf>,
     /// Start even if this class of group was not model-checked
     #[arg(long)]
     pub unchecked: bool,

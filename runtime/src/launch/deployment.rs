@@ -16,7 +16,9 @@ use super::model::Model;
 use super::rank_arguments::RankArguments;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
-use crate::supervisor::{Departure, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan};
+use crate::supervisor::{
+    Departure, Evidence, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
+};
 use crate::wire::{RankName, Role};
 
 /// Where the front end listens, and what it takes upon itself.
@@ -52,6 +54,7 @@ impl Deployment {
     /// [`LaunchError`] for flags, model, tokenizer, port or run directory.
     pub async fn open(endpoint: &Endpoint, flags: &GroupFlags, parts: &Parts) -> Result<Self, LaunchError> {
         flags.check()?;
+        flags.trace.as_deref().map_or(Ok(()), empty_directory)?;
         let model = Model::find(flags.model.as_deref())?;
         let codec = (parts.codec)(&model.directory)?;
         let listener = listen(endpoint).await?;
@@ -70,6 +73,7 @@ impl Deployment {
             run_directory: run_directory.path().into(),
             limits: parts.limits,
             restarts: endpoint.restarts,
+            evidence: Evidence::new(flags.evidence.as_deref()),
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
         Ok(Self { address, desk, model, server, supervisor, run_directory })
@@ -99,6 +103,13 @@ impl Deployment {
 /// What a group's proof is to be about.
 pub(crate) fn classes(flags: &GroupFlags) -> [Class; 2] {
     [Role::Decode, Role::Prefill].map(|role| Class { role, mode: flags.mode(), ranks: flags.tp })
+}
+
+/// Makes the directory for traces: an empty one, since traces are never written over.
+fn empty_directory(directory: &Path) -> Result<(), LaunchError> {
+    let made = std::fs::create_dir_all(directory).and_then(|()| std::fs::read_dir(directory));
+    let mut entries = made.map_err(|source| LaunchError::Trace { directory: directory.into(), source })?;
+    if entries.next().is_some() { Err(LaunchError::TraceNotEmpty(directory.into())) } else { Ok(()) }
 }
 
 async fn listen(endpoint: &Endpoint) -> Result<TcpListener, LaunchError> {
@@ -148,6 +159,7 @@ fn rank_arguments(
         pages: flags.pages,
         page_size: flags.page_size,
         chunk_tokens: flags.chunk_tokens,
+        trace: flags.trace.clone(),
         unchecked: flags.unchecked,
     }
 }

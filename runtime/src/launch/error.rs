@@ -1,6 +1,7 @@
 //! Why the program could not do what it was asked to.
 
 use std::io;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -38,6 +39,17 @@ pub enum LaunchError {
         /// The port.
         port: u16,
     },
+    /// The directory for traces cannot be used.
+    #[error("traces cannot be written to {}: {source}; name another directory with --trace", .directory.display())]
+    Trace {
+        /// The directory.
+        directory: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The directory for traces holds something.
+    #[error("{} is not empty: name another directory with --trace, so that nothing is written over", .0.display())]
+    TraceNotEmpty(PathBuf),
     /// The address could not be listened on.
     #[error("{host}:{port} can not be listened on: {source}")]
     Listen {
@@ -79,7 +91,11 @@ impl LaunchError {
     /// The process's exit code: 2 when the command line is to be changed, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::PagesTooFew { .. } | Self::Model(_) | Self::Text(_) => 2,
+            Self::PagesTooFew { .. }
+            | Self::Model(_)
+            | Self::Text(_)
+            | Self::Trace { .. }
+            | Self::TraceNotEmpty(_) => 2,
             Self::PortTaken { .. } | Self::Listen { .. } | Self::System { .. } => 1,
             Self::Supervisor(_) | Self::Unclean { .. } | Self::Demo(_) => 1,
         }

@@ -19,6 +19,7 @@ pub(crate) use deployment::classes;
 pub use deployment::{Deployment, Endpoint};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
+pub(crate) use rank_arguments::EVIDENCE;
 pub use rank_arguments::{Mode, RankArguments};
 pub(crate) use serve::{check, on_runtime};
 

@@ -27,6 +27,9 @@ impl Mode {
     }
 }
 
+/// Directory of the ranks' last lines, in the directory of their epoch.
+pub(crate) const EVIDENCE: &str = "evidence";
+
 /// What a rank is told when it is started.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct RankArguments {
@@ -69,6 +72,9 @@ pub struct RankArguments {
     /// Tokens of one prefill forward at most
     #[arg(long)]
     pub chunk_tokens: u32,
+    /// Directory for the rank's trace, if one is wanted
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
     /// Whether the class need not be model-checked
     #[arg(long)]
     pub unchecked: bool,
@@ -90,6 +96,20 @@ impl RankArguments {
         Self { epoch: epoch.0, run_directory: run_directory.into(), ..self }
     }
 
+    /// The file of the rank's trace, if one is wanted.
+    pub(crate) fn trace_file(&self) -> Option<PathBuf> {
+        self.trace.as_ref().map(|directory| directory.join(format!("e{}-{}", self.epoch, self.record_name())))
+    }
+
+    /// The file in which the rank leaves its last lines when it ends.
+    pub(crate) fn last_lines_file(&self) -> PathBuf {
+        self.run_directory.join(EVIDENCE).join(self.record_name())
+    }
+
+    fn record_name(&self) -> String {
+        format!("{}-{}.ndjson", self.role, self.rank)
+    }
+
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let flags: [(&str, OsString); 13] = [
@@ -109,8 +129,10 @@ impl RankArguments {
         ];
         let flags =
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
+        let trace =
+            self.trace.iter().map(|trace| [OsStr::new("--trace="), trace.as_os_str()].into_iter().collect());
         let unchecked = self.unchecked.then(|| "--unchecked".into());
-        std::iter::once("rank".into()).chain(flags).chain(unchecked).collect()
+        std::iter::once("rank".into()).chain(flags).chain(trace).chain(unchecked).collect()
     }
 }
 
@@ -136,6 +158,7 @@ mod tests {
             pages: 6,
             page_size: 7,
             chunk_tokens: 8,
+            trace: Some("/tr aces".into()),
             unchecked: true,
         };
         let line = [OsString::from("lockstep")].into_iter().chain(written.command_line());

@@ -5,6 +5,7 @@ use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
 use super::pacing::{BELL_PATIENCE, Every, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
+use super::recorder::Recorder;
 use crate::group::{Collectives, Tag};
 use crate::wire::{Progress, RankSender, RankToFront};
 use lockstep_spec::agreed::Entry;
@@ -52,6 +53,7 @@ pub(super) struct Driver<H: Hands, C> {
     device: Queue,
     inputs: Inputs,
     front: Front,
+    recorder: Arc<Recorder>,
     pacing: Pacing,
     clock: Every,
     report: Every,
@@ -72,6 +74,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         inputs: Inputs,
         front: Front,
     ) -> Self {
+        let recorder = inputs.recorder();
         Self {
             machine,
             hands,
@@ -79,6 +82,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             device,
             inputs,
             front,
+            recorder,
             pacing: Pacing::new(),
             clock: Every::new(MACHINE_TICK),
             report: Every::new(PROGRESS),
@@ -189,9 +193,8 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     /// collectives, in microseconds.
     fn perform(&mut self, event: EventOf<H::Role>) -> Result<u64, RankError> {
         let mut micros = 0;
-        let mut effects = Vec::new();
-        self.machine.step(event, &mut effects);
-        let mut pending = VecDeque::from(effects);
+        let mut pending = VecDeque::new();
+        self.step(event, &mut pending);
         while let Some(effect) = pending.pop_front() {
             let mut facts = Vec::new();
             if let Some(completion) = self.act(effect, &mut facts, &mut micros)? {
@@ -203,6 +206,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     }
 
     fn step(&mut self, event: EventOf<H::Role>, pending: &mut VecDeque<EffectOf<H::Role>>) {
+        self.recorder.took::<H::Role>(&event);
         let mut effects = Vec::new();
         self.machine.step(event, &mut effects);
         pending.extend(effects);
@@ -224,14 +228,27 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
                 }
                 Ok(completion)
             }
-            Effect::Local(Local::Launch { forward, rows }) => {
-                self.launching = Some((forward, rows));
-                Ok(None)
+            Effect::Local(local) => {
+                self.recorder.did::<H::Role>(&local);
+                self.do_alone(local, facts).map(|()| None)
             }
-            Effect::Local(Local::Decided(_)) => Ok(None),
-            Effect::Local(Local::Role(effect)) => self.hands.perform(effect, facts).map(|()| None),
             Effect::Fault(fault) => Err(fault.into()),
             Effect::Leave => Ok(None),
+        }
+    }
+
+    fn do_alone(
+        &mut self,
+        local: Local<<H::Role as Role>::Effect>,
+        facts: &mut Vec<FactOf<H::Role>>,
+    ) -> Result<(), RankError> {
+        match local {
+            Local::Launch { forward, rows } => {
+                self.launching = Some((forward, rows));
+                Ok(())
+            }
+            Local::Decided(_) => Ok(()),
+            Local::Role(effect) => self.hands.perform(effect, facts),
         }
     }
 
@@ -239,6 +256,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     fn enter(&mut self, entry: Entry) -> Result<Option<EventOf<H::Role>>, RankError> {
         let ticket = *entry.ticket();
         self.last_ticket = Some(ticket);
+        self.recorder.entered(entry.clone().into());
         match ticket.kind {
             Kind::MinReduce => {
                 let mut words = entry.payload().to_vec();

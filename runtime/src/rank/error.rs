@@ -57,6 +57,9 @@ pub(super) enum RankError {
         /// Values of a position.
         hidden: usize,
     },
+    /// The trace's file.
+    #[error("the trace cannot be begun: {0}; name an empty directory that can be written with --trace")]
+    Trace(std::io::Error),
     /// The machine launched a forward and named no plan.
     #[error("a forward was entered without its plan")]
     NoPlan,
@@ -95,6 +98,7 @@ impl RankError {
             | Self::ThreadGone(_)
             | Self::Thread(..)
             | Self::TooManyPages { .. }
+            | Self::Trace(_)
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),
         };

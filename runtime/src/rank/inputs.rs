@@ -4,10 +4,12 @@
 //! own bound on requests. A bound of its own would let a sink wait for the loop while the loop waits for the sink's lock.
 
 use super::error::RankError;
+use super::recorder::Recorder;
 use crate::fabric::PrefillInbound;
 use crate::wire::{FrontToRank, WireError};
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{ForwardId, Leg, TokenId};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -37,28 +39,53 @@ pub(super) enum Input {
     DeviceFailed(RankError),
 }
 
-/// The sending end, for any thread.
-pub(super) type Inbox = Sender<Input>;
+/// The sending end, for any thread. What is sent is recorded in the order in which it will be received.
+#[derive(Clone)]
+pub(super) struct Inbox {
+    sender: Sender<Input>,
+    recorder: Arc<Recorder>,
+}
+
+impl Inbox {
+    /// Puts an input into the queue, behind all others.
+    pub(super) fn send(&self, input: Input) -> Result<(), RankError> {
+        self.recorder
+            .while_seen(input, |input| self.sender.send(input))
+            .map_err(|_| RankError::ThreadGone("rank loop"))
+    }
+}
 
 /// The receiving end, for the rank loop.
-pub(super) struct Inputs(Receiver<Input>);
+pub(super) struct Inputs {
+    receiver: Receiver<Input>,
+    recorder: Arc<Recorder>,
+}
 
 impl Inputs {
     /// The queue's two ends.
-    pub(super) fn new() -> (Inbox, Self) {
-        let (inbox, inputs) = channel();
-        (inbox, Self(inputs))
+    pub(super) fn new(recorder: &Arc<Recorder>) -> (Inbox, Self) {
+        let (sender, receiver) = channel();
+        let recorder = || Arc::clone(recorder);
+        (Inbox { sender, recorder: recorder() }, Self { receiver, recorder: recorder() })
+    }
+
+    /// Where it is recorded what comes.
+    pub(super) fn recorder(&self) -> Arc<Recorder> {
+        Arc::clone(&self.recorder)
     }
 
     /// The next input that is there already.
     pub(super) fn next(&self) -> Option<Input> {
-        self.0.try_recv().ok()
+        self.recorder.unless_drained(|| self.receiver.try_recv().ok())
     }
 
     /// The next input, waited for.
     pub(super) fn wait(&self, patience: Duration) -> Result<Option<Input>, RankError> {
-        match self.0.recv_timeout(patience) {
-            Ok(input) => Ok(Some(input)),
+        match self.receiver.recv_timeout(patience) {
+            Ok(input) => {
+                self.recorder.received();
+                Ok(Some(input))
+            }
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(RankError::ThreadGone("input queue")),
         }

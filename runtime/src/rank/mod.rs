@@ -10,7 +10,7 @@
 //! The loop's turn is fixed: drain inputs, step, perform effects, park. It has no branch on protocol state: what a rank does follows
 //! from the machine of spec alone.
 //!
-//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`.
+//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`.
 
 mod decode;
 mod device;
@@ -20,6 +20,7 @@ mod hands;
 mod inputs;
 mod pacing;
 mod prefill;
+mod recorder;
 mod start;
 
 pub use start::run;

@@ -11,39 +11,44 @@ use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::action::Do;
 use lockstep_spec::prefill::evidence::WriteFact;
 use lockstep_spec::prefill::leg::{LegOutcome, PrefillLeg};
+use lockstep_spec::prefill::parts::{Part, Parts};
 use lockstep_spec::prefill::{Prefill, PrefillMachine};
 use lockstep_spec::table::Row;
 use std::collections::BTreeMap;
 
 /// What this rank has been given of a leg.
 #[derive(Debug, Default)]
-struct Parts {
-    tokens: Option<Vec<u32>>,
-    pages: Option<Vec<u32>>,
+struct Given {
+    tokens: Vec<u32>,
+    pages: Vec<u32>,
 }
 
 /// A prefill rank's hands.
 pub(super) struct PrefillHands {
     device: Queue,
     leads: bool,
-    legs: BTreeMap<Leg, Parts>,
+    parts: Parts,
+    legs: BTreeMap<Leg, Given>,
 }
 
 impl PrefillHands {
     pub(super) fn new(device: Queue, leads: bool) -> Self {
-        Self { device, leads, legs: BTreeMap::new() }
+        Self { device, leads, parts: Parts::default(), legs: BTreeMap::new() }
     }
 
-    /// A leg counts as listed here once both its parts are here. A later leg of a decode slot makes the earlier ones void: they are
-    /// given up, whether or not the decode side's own word of it has come.
-    fn join(&mut self, leg: Leg, part: impl FnOnce(&mut Parts), facts: &mut Vec<FactOf<Prefill>>) {
-        let void = self.legs.extract_if(.., |kept, _| kept.slot == leg.slot && *kept < leg);
-        facts.extend(void.map(|(earlier, _)| Fact::Role((earlier, WriteFact::Revoked))));
-        let parts = self.legs.entry(leg).or_default();
-        part(parts);
-        if parts.tokens.is_some() && parts.pages.is_some() {
-            facts.push(Fact::Role((leg, WriteFact::Listed)));
-        }
+    /// Keeps a part of a leg, and what follows from it.
+    fn join(
+        &mut self,
+        leg: Leg,
+        part: Part,
+        keep: impl FnOnce(&mut Given),
+        facts: &mut Vec<FactOf<Prefill>>,
+    ) {
+        let mut follows = Vec::new();
+        self.parts.take(leg, part, &mut follows);
+        self.legs.retain(|kept, _| kept.slot != leg.slot || *kept >= leg);
+        keep(self.legs.entry(leg).or_default());
+        facts.extend(follows.into_iter().map(Fact::Role));
     }
 
     fn leg(&mut self, leg: Leg, acceptance: u64, tokens: Vec<u32>, facts: &mut Vec<FactOf<Prefill>>) {
@@ -52,7 +57,7 @@ impl PrefillHands {
             let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
             facts.push(Fact::Submitted(PrefillLeg { id, leg, tokens: count }));
         }
-        self.join(leg, |parts| parts.tokens = Some(tokens), facts);
+        self.join(leg, Part::Tokens, |given| given.tokens = tokens, facts);
     }
 
     fn inbound(
@@ -62,7 +67,7 @@ impl PrefillHands {
     ) -> Result<(), RankError> {
         match inbound {
             PrefillInbound::List { leg, pages } => {
-                self.join(leg, |parts| parts.pages = Some(pages), facts);
+                self.join(leg, Part::Pages, |given| given.pages = pages, facts);
             }
             PrefillInbound::Revoked { leg } => {
                 facts.push(Fact::Role((leg, WriteFact::Revoked)));
@@ -77,9 +82,9 @@ impl PrefillHands {
     /// The connection to the decode peer ended: what it listed is not wanted, and what was queued for it will not be written. The
     /// device says so behind what it still has to post.
     fn give_up_all(&mut self, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
-        for (leg, _) in self.legs.iter().filter(|(_, parts)| parts.pages.is_some()) {
-            facts.push(Fact::Role((*leg, WriteFact::Revoked)));
-            self.device.push(Command::Abandon { leg: *leg })?;
+        for leg in self.parts.of_the_peer() {
+            facts.push(Fact::Role((leg, WriteFact::Revoked)));
+            self.device.push(Command::Abandon { leg })?;
         }
         Ok(())
     }
@@ -107,8 +112,7 @@ impl Hands for PrefillHands {
     fn perform(&mut self, effect: Do, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
         match effect {
             Do::Write { leg, pages, token } => {
-                let parts = self.legs.get(&leg);
-                let to = parts.and_then(|parts| parts.pages.clone()).unwrap_or_default();
+                let to = self.legs.get(&leg).map_or_else(Vec::new, |given| given.pages.clone());
                 if to.len() != pages.len() {
                     facts.push(Fact::Role((leg, WriteFact::WriteFailed)));
                     return Ok(());
@@ -117,6 +121,7 @@ impl Hands for PrefillHands {
             }
             Do::Fail { leg, outcome } => self.device.push(Command::Fail { leg, reason: reason(outcome) }),
             Do::Forget { leg } => {
+                self.parts.forget(leg);
                 self.legs.retain(|kept, _| kept.slot != leg.slot || *kept > leg);
                 Ok(())
             }
@@ -126,8 +131,8 @@ impl Hands for PrefillHands {
     fn batch(&self, machine: &PrefillMachine, rows: Vec<Row>) -> Result<Batch, RankError> {
         let batch_row = |row: Row| {
             let leg = machine.state().value().occupant(row.slot).map(|tenant| tenant.arrival.leg);
-            let parts = leg.and_then(|leg| self.legs.get(&leg));
-            let tokens = parts.and_then(|parts| chunk(parts, &row)).ok_or(RankError::NoTokens(row.slot))?;
+            let given = leg.and_then(|leg| self.legs.get(&leg));
+            let tokens = given.and_then(|given| chunk(given, &row)).ok_or(RankError::NoTokens(row.slot))?;
             let pages = row.pages.iter().map(|page| page.0).collect();
             Ok(BatchRow { slot: row.slot, position: row.position, tokens, pages })
         };
@@ -136,9 +141,9 @@ impl Hands for PrefillHands {
 }
 
 /// The tokens of a row's positions.
-fn chunk(parts: &Parts, row: &Row) -> Option<Vec<u32>> {
+fn chunk(given: &Given, row: &Row) -> Option<Vec<u32>> {
     let (start, count) = (usize::try_from(row.position).ok()?, usize::try_from(row.tokens).ok()?);
-    parts.tokens.as_ref()?.get(start..start.checked_add(count)?).map(<[u32]>::to_vec)
+    given.tokens.get(start..start.checked_add(count)?).map(<[u32]>::to_vec)
 }
 
 fn reason(outcome: LegOutcome) -> &'static str {

@@ -8,6 +8,7 @@ use super::hands::Hands;
 use super::inputs::{Inbox, Input, Inputs};
 use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
 use super::prefill::PrefillHands;
+use super::recorder::Recorder;
 use crate::engine::Llama;
 use crate::fabric::{DecodeFabric, FabricLimits, PrefillFabric, Retry};
 use crate::group::{Forming, Mesh};
@@ -19,6 +20,7 @@ use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
 use lockstep_spec::ticket::Ticket;
+use lockstep_spec::trace::{Closing, FORMAT, GroupName, Header};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -48,7 +50,9 @@ pub fn run(arguments: RankArguments) -> ExitCode {
         Ok(RankEnd { sender, receiver }) => {
             let front = Front::new(sender);
             let mut last_ticket = None;
-            let lived = live(&arguments, &front, receiver, &mut last_ticket);
+            let recorder = Arc::default();
+            let lived = live(&arguments, &front, receiver, &recorder, &mut last_ticket);
+            leave_record(&arguments, &recorder, &lived);
             end(&format!("{name}"), &front, lived, last_ticket)
         }
     }
@@ -67,17 +71,44 @@ fn live(
     arguments: &RankArguments,
     front: &Front,
     receiver: RankReceiver,
+    recorder: &Arc<Recorder>,
     last_ticket: &mut Option<Ticket>,
 ) -> Result<(), RankError> {
     let class = Class { role: arguments.role, mode: arguments.mode, ranks: arguments.size };
     if !arguments.unchecked {
         proved::require(&class).map_err(RankError::Unproved)?;
     }
-    let (inbox, inputs) = Inputs::new();
+    let (inbox, inputs) = Inputs::new(recorder);
     read_front(receiver, inbox.clone())?;
     match arguments.role {
-        Role::Decode => Rank::new(arguments, front, inbox)?.decode(inputs, last_ticket),
-        Role::Prefill => Rank::new(arguments, front, inbox)?.prefill(inputs, last_ticket),
+        Role::Decode => Rank::new(arguments, front, inbox, recorder)?.decode(inputs, last_ticket),
+        Role::Prefill => Rank::new(arguments, front, inbox, recorder)?.prefill(inputs, last_ticket),
+    }
+}
+
+/// Ends the trace, and leaves the last lines where the supervisor looks for them after a loss.
+fn leave_record(arguments: &RankArguments, recorder: &Recorder, lived: &Result<(), RankError>) {
+    recorder.closed(match lived {
+        Ok(()) => Closing::Left,
+        Err(error) => Closing::Failed(error.to_string()),
+    });
+    let path = arguments.last_lines_file();
+    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    if let Err(error) = made.and_then(|()| recorder.leave(&path)) {
+        say(&format!("lockstep {}: {} could not be written: {error}", arguments.name(), path.display()));
+    }
+}
+
+fn header(arguments: &RankArguments, configuration: &GroupConfiguration) -> Header {
+    Header {
+        format: FORMAT,
+        group: match arguments.role {
+            Role::Decode => GroupName::Decode,
+            Role::Prefill => GroupName::Prefill,
+        },
+        rank: RankIndex(arguments.rank),
+        configuration: configuration.clone(),
+        protocol: lockstep_spec::FINGERPRINT.to_string(),
     }
 }
 
@@ -128,7 +159,12 @@ struct Rank<'a> {
 }
 
 impl<'a> Rank<'a> {
-    fn new(arguments: &'a RankArguments, front: &'a Front, inbox: Inbox) -> Result<Self, RankError> {
+    fn new(
+        arguments: &'a RankArguments,
+        front: &'a Front,
+        inbox: Inbox,
+        recorder: &Recorder,
+    ) -> Result<Self, RankError> {
         let model = Llama::load(&arguments.model, arguments.rank as usize, arguments.size as usize)?;
         let stop_tokens = model.config().end_tokens.iter().map(|token| TokenId(*token)).collect();
         let configuration = GroupConfiguration {
@@ -147,6 +183,8 @@ impl<'a> Rank<'a> {
             stop_tokens,
         };
         configuration.validate()?;
+        let header = header(arguments, &configuration);
+        recorder.open(header, arguments.trace_file().as_deref()).map_err(RankError::Trace)?;
         Ok(Self { arguments, front, inbox, model, configuration: Arc::new(configuration) })
     }
 

@@ -14,6 +14,7 @@ mod console;
 mod deathwatch;
 mod epoch;
 mod epoch_watch;
+mod evidence;
 mod link;
 mod plan;
 mod process;
@@ -24,6 +25,7 @@ mod supervise;
 
 pub use console::{say, tell};
 pub use deathwatch::{OrphanError, die_with};
+pub use evidence::Evidence;
 pub use plan::{Departure, Limits, SupervisorError, SupervisorPlan};
 pub use run_directory::RunDirectory;
 pub use stop::{Stop, on_signals};

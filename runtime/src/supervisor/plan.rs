@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::evidence::Evidence;
 use crate::launch::RankArguments;
 use crate::wire::RankName;
 
@@ -53,6 +54,8 @@ pub struct SupervisorPlan {
     pub limits: Limits,
     /// Restarts that may follow losses within ten minutes; 0: a loss is for good.
     pub restarts: u32,
+    /// Where the evidence of losses is kept.
+    pub evidence: Evidence,
 }
 
 /// Why the supervisor ended otherwise than asked.

@@ -325,6 +325,7 @@ impl Supervisor {
             findings.join("\n  ")
         ));
         self.desk.explain(findings.join("; "));
+        self.keep_evidence();
         if self.leaving {
             return;
         }
@@ -334,6 +335,16 @@ impl Supervisor {
             None => {
                 say(&format!("lockstep: no epoch follows: {restarts}; stop this program and start it anew"))
             }
+        }
+    }
+
+    /// Keeps what the ranks left, before their directory goes.
+    fn keep_evidence(&self) {
+        let Some(directory) = &self.directory else { return };
+        match self.plan.evidence.keep(directory.path(), self.ranks.epoch) {
+            Ok(None) => {}
+            Ok(Some(bundle)) => say(&format!("lockstep: the ranks' last lines are in {}", bundle.display())),
+            Err(error) => say(&format!("lockstep: the ranks' last lines can not be kept: {error}")),
         }
     }
 

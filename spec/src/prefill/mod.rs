@@ -6,6 +6,7 @@ pub mod action;
 mod decide;
 pub mod evidence;
 pub mod leg;
+pub mod parts;
 pub mod rules;
 
 use crate::configuration::GroupConfiguration;

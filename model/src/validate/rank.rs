@@ -1,0 +1,380 @@
+//! One rank's trace against its machine: each line must be what the machine, its queue and its surroundings allow next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::rendezvous::{Control, Device};
+use crate::validate::log::{LineOf, Log, LogError};
+use crate::validate::surroundings::{Answer, FactOf, Forwards, Judged, Surroundings};
+use lockstep_spec::fault::Fault;
+use lockstep_spec::machine::{Fact, Local, RankMachine};
+use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
+use lockstep_spec::ticket::{Communicator, Site, SiteName};
+use lockstep_spec::trace::{Closing, Observation};
+use serde_json::Value;
+
+/// Most observations that may wait in a rank's queue: far more than its bounds let in.
+const MOST_WAITING: usize = 1 << 20;
+
+/// How the ranks of the group meet.
+#[derive(Debug)]
+pub struct Meeting {
+    /// On the control communicator.
+    pub control: Control<Site>,
+    /// On the device communicator.
+    pub device: Device<Site>,
+}
+
+/// What the machine did, and the trace has yet to tell.
+#[derive(Debug)]
+enum Owed<E> {
+    Enter(Posted<Site>),
+    Do(Local<E>),
+    End(Option<Fault>),
+}
+
+/// What a line leads to.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is taken.
+    Taken,
+    /// It has to wait until other ranks' traces have gone on: for what.
+    Waits(&'static str),
+    /// It is not a step of the model, for this reason.
+    Leaves(String),
+}
+
+/// A rank whose trace is being taken again.
+#[derive(Debug)]
+pub struct Rank<R: Judged> {
+    /// Its trace.
+    pub log: Log,
+    /// How its trace ends, once it is read.
+    pub closing: Option<Closing>,
+    /// Its machine.
+    pub machine: RankMachine<R>,
+    index: usize,
+    next: Option<LineOf<FactOf<R>>>,
+    around: R::Around,
+    forwards: Forwards,
+    /// Put into the queue and not received.
+    waiting: VecDeque<Vec<Observation<FactOf<R>>>>,
+    /// Received, and not taken by the machine.
+    due: VecDeque<FactOf<R>>,
+    answer: Answer<FactOf<R>>,
+    owed: VecDeque<Owed<R::Effect>>,
+}
+
+impl<R: Judged> Rank<R> {
+    /// A rank whose trace is at its first line.
+    ///
+    /// # Errors
+    /// A configuration that no group can run with.
+    pub fn new(log: Log) -> Result<Self, LogError> {
+        let (rank, configuration) = (log.header.rank, Arc::new(log.header.configuration.clone()));
+        let around = R::Around::new(&configuration);
+        let machine =
+            RankMachine::new(configuration, rank).map_err(|error| log.damaged(error.to_string()))?;
+        Ok(Self {
+            log,
+            closing: None,
+            machine,
+            index: rank.0 as usize,
+            next: None,
+            around,
+            forwards: Forwards::default(),
+            waiting: VecDeque::new(),
+            due: VecDeque::new(),
+            answer: Answer { always: None, perhaps: None },
+            owed: VecDeque::new(),
+        })
+    }
+
+    /// Takes lines until one has to wait or leaves the model; nothing at the end of the trace.
+    ///
+    /// # Errors
+    /// A line that is not what a rank writes.
+    pub fn advance(&mut self, meeting: &mut Meeting) -> Result<Option<Step>, LogError> {
+        loop {
+            let line = match self.next.take() {
+                Some(line) => line,
+                None => match self.log.next()? {
+                    Some(line) => line,
+                    None => return Ok(None),
+                },
+            };
+            if self.closing.is_some() {
+                return Err(self.log.damaged("lines follow the one that closes the trace".to_owned()));
+            }
+            match self.take(&line, meeting)? {
+                Step::Taken => {}
+                waits @ Step::Waits(_) => {
+                    self.next = Some(line);
+                    return Ok(Some(waits));
+                }
+                leaves @ Step::Leaves(_) => return Ok(Some(leaves)),
+            }
+        }
+    }
+
+    fn take(&mut self, line: &LineOf<FactOf<R>>, meeting: &mut Meeting) -> Result<Step, LogError> {
+        if let (LineOf::Received | LineOf::Drained | LineOf::Entered(_) | LineOf::Did(_), Some(always)) =
+            (line, &self.answer.always)
+        {
+            return Ok(Step::Leaves(format!("the machine was not told {} before this", text(always))));
+        }
+        Ok(match line {
+            LineOf::Opened(_) => return Err(self.log.damaged("a trace is opened once".to_owned())),
+            LineOf::Skipped(lines) => {
+                return Err(self.log.damaged(format!(
+                    "{lines} lines are left out here: only a whole trace, as `serve --trace` writes it, can be judged"
+                )));
+            }
+            LineOf::Seen(seen) => return self.see(seen),
+            LineOf::Received => self.receive(),
+            LineOf::Drained => self.drained(),
+            LineOf::Took(event) => self.event(event, meeting),
+            LineOf::Entered(posted) => self.entered(posted, meeting),
+            LineOf::Did(local) => self.did(local),
+            LineOf::Closed(closing) => self.closed(closing),
+        })
+    }
+
+    fn see(&mut self, seen: &[Observation<FactOf<R>>]) -> Result<Step, LogError> {
+        if self.waiting.len() == MOST_WAITING {
+            let why =
+                format!("{MOST_WAITING} observations wait in the rank's queue, more than its bounds let in");
+            return Err(self.log.damaged(why));
+        }
+        self.waiting.push_back(seen.to_vec());
+        Ok(Step::Taken)
+    }
+
+    fn receive(&mut self) -> Step {
+        if let Some(fact) = self.due.front() {
+            return Step::Leaves(format!("another input is received, and {} was never taken", text(fact)));
+        }
+        let Some(seen) = self.waiting.pop_front() else {
+            return Step::Leaves("an input is received that was never seen".to_owned());
+        };
+        seen.into_iter().for_each(|observation| self.around.follow(observation, &mut self.due));
+        Step::Taken
+    }
+
+    fn drained(&self) -> Step {
+        match (self.waiting.front(), self.due.front()) {
+            (None, None) => Step::Taken,
+            (Some(seen), _) => Step::Leaves(format!(
+                "the queue is found empty, and {} was never received",
+                seen.first().map_or_else(|| "an input".to_owned(), |seen| format!("{seen:?}"))
+            )),
+            (None, Some(fact)) => {
+                Step::Leaves(format!("the queue is found empty, and {} was never taken", text(fact)))
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event<FactOf<R>, Site>, meeting: &mut Meeting) -> Step {
+        match event {
+            Event::Fact(fact) => self.fact(fact, meeting),
+            Event::Turn => self.turn(),
+            Event::Completed { ticket, payload } => {
+                let told = Posted { ticket: *ticket, payload: payload.clone() };
+                self.completed(told, meeting)
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Step {
+        if let Some(fact) = self.due.front() {
+            return Step::Leaves(format!("the loop turns, and {} was never taken", text(fact)));
+        }
+        if let Some(owed) = self.owed.front() {
+            return Step::Leaves(format!("the loop turns, and the rank has yet to {}", owed.text()));
+        }
+        self.step(Event::Turn);
+        Step::Taken
+    }
+
+    fn completed(&mut self, told: Posted<Site>, meeting: &mut Meeting) -> Step {
+        if !meeting.control.waits(self.index) {
+            return Step::Leaves(format!("{} completed, and the rank had entered nothing", told.ticket));
+        }
+        if !meeting.control.takes(self.index) {
+            return Step::Waits("for a collective that it entered and others did not");
+        }
+        match meeting.control.take(self.index) {
+            Err(property) => Step::Leaves(format!("the ranks entered different collectives (`{property}`)")),
+            Ok(outcome) if outcome != told => {
+                Step::Leaves(format!("{} brought other words than the ranks' entries give", told.ticket))
+            }
+            Ok(Posted { ticket, payload }) => {
+                self.step(Event::Completed { ticket, payload });
+                Step::Taken
+            }
+        }
+    }
+
+    fn fact(&mut self, fact: &FactOf<R>, meeting: &mut Meeting) -> Step {
+        if let Fact::Retired { .. } = fact
+            && self.due.front() == Some(fact)
+            && self.forwards.next().is_some()
+            && !meeting.device.completes(self.index)
+        {
+            return Step::Waits("for a forward that it launched and others did not");
+        }
+        if let Err(why) = self.is_told(fact) {
+            return Step::Leaves(why);
+        }
+        if !self.allows(fact) {
+            return self.pointless(fact);
+        }
+        match fact {
+            Fact::Retired { .. } => {
+                self.forwards.finished();
+                meeting.device.retire(self.index);
+            }
+            Fact::Role(fact) => self.around.took_place(fact),
+            Fact::Submitted(_)
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::ShutdownWanted
+            | Fact::Broken
+            | Fact::Tick => {}
+        }
+        self.step(Event::Fact(fact.clone()));
+        Step::Taken
+    }
+
+    /// Whether the machine is told what it is to be told next.
+    fn is_told(&mut self, fact: &FactOf<R>) -> Result<(), String> {
+        let Answer { always, perhaps } = &mut self.answer;
+        if always.is_some() && always.as_ref() != Some(fact) {
+            return Err(format!("the machine took {}, before what it had to be told at once", text(fact)));
+        }
+        if always.take().is_some()
+            || perhaps.take_if(|perhaps| perhaps == fact).is_some()
+            || *fact == Fact::Tick
+        {
+            return Ok(());
+        }
+        *perhaps = None;
+        match self.due.pop_front() {
+            Some(due) if due == *fact => Ok(()),
+            Some(due) => Err(format!("the machine took {}, and {} came first", text(fact), text(&due))),
+            None => Err(format!("the machine took {}, which the loop did not receive", text(fact))),
+        }
+    }
+
+    fn allows(&self, fact: &FactOf<R>) -> bool {
+        match fact {
+            Fact::Retired { forward, tokens } => self.forwards.finishes(*forward, tokens),
+            Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::PauseWanted(_) => self.machine.leads(),
+            Fact::ShutdownWanted | Fact::Broken | Fact::Tick => true,
+            Fact::Role(fact) => self.around.allows(fact),
+        }
+    }
+
+    /// What the model does not know of may reach a rank if it changes nothing there.
+    fn pointless(&mut self, fact: &FactOf<R>) -> Step {
+        let (mut after, mut effects) = (self.machine.clone(), Vec::new());
+        after.step(Event::Fact(fact.clone()), &mut effects);
+        if after == self.machine && effects.is_empty() {
+            return Step::Taken;
+        }
+        Step::Leaves(format!("the machine took {}, which cannot happen there", text(fact)))
+    }
+
+    fn step(&mut self, event: Event<FactOf<R>, Site>) {
+        let mut effects = Vec::new();
+        self.machine.step(event, &mut effects);
+        self.owed.extend(effects.into_iter().map(|effect| match effect {
+            Effect::Enter(entry) => Owed::Enter(entry.into()),
+            Effect::Local(local) => Owed::Do(local),
+            Effect::Fault(fault) => Owed::End(Some(fault)),
+            Effect::Leave => Owed::End(None),
+        }));
+    }
+
+    fn entered(&mut self, posted: &Posted<Site>, meeting: &mut Meeting) -> Step {
+        match self.owed.pop_front() {
+            Some(Owed::Enter(owed)) if owed == *posted => {}
+            Some(Owed::Enter(owed)) if owed.ticket == posted.ticket => {
+                return Step::Leaves(format!(
+                    "the rank entered {} with other words than its machine",
+                    owed.ticket
+                ));
+            }
+            Some(owed) => {
+                return Step::Leaves(format!(
+                    "the rank entered {}, and had to {}",
+                    posted.ticket,
+                    owed.text()
+                ));
+            }
+            None => {
+                return Step::Leaves(format!("the rank entered {}, and had nothing to enter", posted.ticket));
+            }
+        }
+        match posted.ticket.site.communicator() {
+            Communicator::Control => meeting.control.enter(self.index, posted.clone()),
+            Communicator::Device => {
+                if let Err(property) = meeting.device.enter(self.index, posted.ticket) {
+                    return Step::Leaves(format!(
+                        "{} is not what others entered (`{property}`)",
+                        posted.ticket
+                    ));
+                }
+            }
+        }
+        Step::Taken
+    }
+
+    fn did(&mut self, told: &Value) -> Step {
+        let owed = match self.owed.pop_front() {
+            Some(Owed::Do(owed)) if serde_json::to_value(&owed).is_ok_and(|owed| owed == *told) => owed,
+            Some(owed) => return Step::Leaves(format!("the rank did {told}, and had to {}", owed.text())),
+            None => return Step::Leaves(format!("the rank did {told}, and had nothing to do")),
+        };
+        match owed {
+            Local::Launch { forward, rows } => self.forwards.launch(forward, rows.len()),
+            Local::Role(effect) => self.answer = self.around.does(&effect),
+            Local::Decided(_) => {}
+        }
+        Step::Taken
+    }
+
+    fn closed(&mut self, closing: &Closing) -> Step {
+        self.closing = Some(closing.clone());
+        match (closing, self.owed.front()) {
+            (Closing::Failed(_), _) | (Closing::Left, Some(Owed::End(None))) => Step::Taken,
+            (Closing::Left, Some(owed)) => Step::Leaves(format!("the rank left, and had to {}", owed.text())),
+            (Closing::Left, None) => Step::Leaves("the rank left, and its machine did not".to_owned()),
+        }
+    }
+
+    /// What the model allows next.
+    #[must_use]
+    pub fn allowed(&self) -> Vec<String> {
+        let owed = self.owed.front().map(Owed::text);
+        let due = self.due.front().map(text);
+        let forward = self.forwards.next().map(|forward| format!("forward {forward} retires"));
+        let facts = self.around.allowed().into_iter().map(|fact| text::<FactOf<R>>(&Fact::Role(fact)));
+        owed.into_iter().chain(due).chain(forward).chain(facts).collect()
+    }
+}
+
+impl<E: std::fmt::Debug> Owed<E> {
+    fn text(&self) -> String {
+        match self {
+            Self::Enter(posted) => format!("enter {}", posted.ticket),
+            Self::Do(local) => format!("do {}", text(local)),
+            Self::End(Some(fault)) => format!("end: {fault}"),
+            Self::End(None) => "leave".to_owned(),
+        }
+    }
+}
+
+fn text<T: std::fmt::Debug>(value: &T) -> String {
+    format!("{value:?}")
+}
