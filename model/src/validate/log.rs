@@ -59,6 +59,7 @@ pub struct Log {
     /// The last line that was read, counted from 1.
     pub line: u64,
     reader: BufReader<File>,
+    ended: bool,
 }
 
 impl Log {
@@ -77,7 +78,7 @@ impl Log {
         let Ok(Line::Opened(header)) = opened else {
             return Err(damaged("a trace begins with the line `opened`, and this file does not"));
         };
-        let log = Self { path: path.to_owned(), header, line: 1, reader };
+        let log = Self { path: path.to_owned(), header, line: 1, reader, ended: false };
         log.check_version().map(|()| log)
     }
 
@@ -103,7 +104,11 @@ impl Log {
     /// # Errors
     /// A line that is not what a rank writes.
     pub fn next<F: DeserializeOwned>(&mut self) -> Result<Option<LineOf<F>>, LogError> {
-        let Some(text) = line(&mut self.reader, &self.path, self.line + 1)? else { return Ok(None) };
+        let read = if self.ended { None } else { line(&mut self.reader, &self.path, self.line + 1)? };
+        let Some(text) = read else {
+            self.ended = true;
+            return Ok(None);
+        };
         self.line += 1;
         let damaged = |error| self.damaged(format!("this is not what a rank writes: {error}"));
         serde_json::from_slice(&text).map(Some).map_err(damaged)

@@ -1,8 +1,11 @@
 //! A deployment, and when it holds nothing.
 
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 use std::process::Command;
+use std::thread;
 
+use lockstep_model::validate::validate;
 use lockstep_runtime::engine::Text;
 use lockstep_tests::golden::Golden;
 use lockstep_tests::http::{Events, text_of};
@@ -18,14 +21,36 @@ pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     scratch.command(env!("CARGO_BIN_EXE_tested-lockstep"), arguments)
 }
 
-/// A `lockstep serve` with real ranks.
+/// The traces that a deployment's ranks wrote.
+pub(crate) fn traces_in(scratch: &Scratch) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(scratch.path("traces")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A `lockstep serve` with real ranks, which write traces. When it is dropped, they must be behaviours of the model.
 pub(crate) struct Deployment(server::Server);
+
+impl Drop for Deployment {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            return;
+        }
+        for verdict in validate(&traces_in(&self.scratch)).unwrap() {
+            verdict.unwrap_or_else(|divergence| panic!("{divergence}"));
+        }
+    }
+}
 
 impl Deployment {
     pub(crate) fn start(arguments: &str) -> Self {
         let scratch = Scratch::default();
-        let arguments: Vec<&str> = arguments.split_whitespace().collect();
-        let mut command = command(&scratch, &[&["serve", "--port", "0"], arguments.as_slice()].concat());
+        let traces = scratch.path("traces");
+        let arguments = arguments.split_whitespace();
+        let arguments: Vec<&str> = ["serve", "--port", "0", "--trace", traces.to_str().unwrap()]
+            .into_iter()
+            .chain(arguments)
+            .collect();
+        let mut command = command(&scratch, &arguments);
         Self(server::Server::start(scratch, &mut command))
     }
 

@@ -1,7 +1,8 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
 //! `answers` (what clients get), `leaving` (clients that go), `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
-//! restart follows), `starts` (wrong starts, orderly ends, the demo).
+//! restart follows), `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down). The traces of every deployment here are
+//! judged when it ends.
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -12,3 +13,4 @@ mod leaving;
 mod losses;
 mod recovery;
 mod starts;
+mod traces;
