@@ -103,7 +103,7 @@ impl Log {
     ///
     /// # Errors
     /// A line that is not what a rank writes.
-    pub fn next<F: DeserializeOwned>(&mut self) -> Result<Option<LineOf<F>>, LogError> {
+    pub fn read<F: DeserializeOwned>(&mut self) -> Result<Option<LineOf<F>>, LogError> {
         let read = if self.ended { None } else { line(&mut self.reader, &self.path, self.line + 1)? };
         let Some(text) = read else {
             self.ended = true;

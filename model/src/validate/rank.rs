@@ -98,7 +98,7 @@ impl<R: Judged> Rank<R> {
         loop {
             let line = match self.next.take() {
                 Some(line) => line,
-                None => match self.log.next()? {
+                None => match self.log.read()? {
                     Some(line) => line,
                     None => return Ok(None),
                 },

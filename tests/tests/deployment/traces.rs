@@ -162,7 +162,8 @@ fn traces_that_cannot_be_judged_are_named() {
         edit(&mut copy);
         copy.judge().map(|_| ()).unwrap_err().to_string()
     };
-    let cases: [(&str, &str, &dyn Fn(&mut Copy)); 8] = [
+    type Case<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Copy));
+    let cases: [Case<'_>; 8] = [
         ("line 7: this is not what a rank writes", "damage", &|copy| copy.lines[6] = "{\"took\":".to_owned()),
         ("line 7: this is not what a rank writes", "bytes", &|copy| {
             copy.lines[6] = "\u{0}\u{1b}[2J".to_owned()
