@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Reading order: `model` (what a model offers), `search`, `observe` (who looks on), `expand`, `seen` and `fingerprint`, `trail`; then
-//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the second opinion.
+//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the second opinion; `erased` lets many types of model share all of this.
 //!
 //! What is promised: no cap unless asked for, and then no verdict when it is reached; the same counts and the same
 //! counterexample with any number of threads; the counterexample is a shortest one, and among those the first by
@@ -17,6 +17,7 @@
 mod agreement;
 mod components;
 mod cycles;
+mod erased;
 mod error;
 mod event;
 mod expand;
@@ -36,6 +37,7 @@ mod wander;
 mod tests;
 
 pub use agreement::{Disagreement, agree_with_stateright};
+pub use erased::{AnyAction, AnyState, Erased};
 pub use error::ExploreError;
 pub use event::{Collective, Happening, StepEvent};
 pub(crate) use expand::message_of;

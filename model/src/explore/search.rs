@@ -24,7 +24,7 @@ use super::trail::{ROOT, Trail, Trails};
 /// States expanded between two looks at the budget. Fixed, because the counts of a search that ends early depend on
 /// it; the order of ids does not.
 const BLOCK: usize = 1 << 14;
-const MOST_PROPERTIES: usize = 64;
+pub(super) const MOST_PROPERTIES: usize = 64;
 const MOST_KINDS: usize = 128;
 /// What judging progress takes for each step, beyond the recorded graph: the edges backward, and some words a state.
 const EDGE_BYTES: u64 = 12;

@@ -8,6 +8,7 @@ use crate::agreed_level::mutants::{
     LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, ResumesAheadOfGrowth,
 };
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
+use crate::explore::Erased;
 use crate::runs::run::{Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::{Rules, Shipped};
@@ -112,12 +113,12 @@ fn holds<R: Rules>(parts: &[&str], setting: DecodeSetting, tier: Tier) -> Run {
 
 fn control<R: Rules>(rule: &str, setting: DecodeSetting, tier: Tier) -> Run {
     let params = params(&setting);
-    let model = Progress(AgreedModel::<R>::new(setting));
+    let model = Progress(Erased::new(AgreedModel::<R>::new(setting)));
     Run::control(name(&["agreed", "control", rule]), model).params(params).tier(tier)
 }
 
 fn broken<R: Rules>(rule: &str, property: &'static str, setting: DecodeSetting) -> Run {
     let params = params(&setting);
-    let model = Progress(AgreedModel::<R>::new(setting));
+    let model = Progress(Erased::new(AgreedModel::<R>::new(setting)));
     Run::mutant(name(&["agreed", "mutant", rule]), property, model).params(params)
 }

@@ -10,6 +10,7 @@ use crate::decode::Surroundings;
 use crate::decode::mutants::{self as refuted, Refuted};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::decode::witnesses::witnesses;
+use crate::explore::Erased;
 use crate::model::WorldModel;
 use crate::runs::run::{Mode, Role, Run, Tier};
 use crate::runs::runner::Progress;
@@ -220,9 +221,9 @@ fn retracting() -> DecodeSetting {
 /// The run of the shipped rules in [`retracting`].
 const SHIPPED_RETRACTING: &str = "decode-1x2-4p-plain-overlap";
 
-fn world<R: Rules>(setting: DecodeSetting) -> Progress<WorldModel<Surroundings<R>>> {
+fn world<R: Rules>(setting: DecodeSetting) -> Progress<Erased> {
     let witnesses = witnesses::<R>(&setting);
-    Progress(WorldModel::new(setting).witnessing(witnesses))
+    Progress(Erased::new(WorldModel::<Surroundings<R>>::new(setting).witnessing(witnesses)))
 }
 
 fn idler(rule: &str, run: impl FnOnce(&'static str) -> Run) -> Run {
@@ -241,5 +242,5 @@ fn mutant<R: Rules>(rule: &str, (model, property): Refuted<R>) -> Run {
     let configuration = &model.setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
     let params = format!("ranks × slots {} × {}, {loops}", configuration.ranks, configuration.slots);
-    Run::mutant(name(&["decode", "mutant", rule]), property.id, Progress(model)).params(params)
+    Run::mutant(name(&["decode", "mutant", rule]), property.id, Progress(Erased::new(model))).params(params)
 }

@@ -9,6 +9,7 @@ use crate::epochs::mutants::{
 };
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::witnesses::witnesses;
+use crate::explore::Erased;
 use crate::runs::run::{Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::Shipped;
@@ -99,7 +100,10 @@ pub(super) fn hazards() -> Vec<Run> {
     let setting = EpochsSetting { noticed: false, ..setting((2, 1, 1), &PLAIN, false) };
     let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
     let told = "a rank dies between two collectives, and no deadline passes; ranks × slots 2 × 1";
-    vec![Run::hazard("epochs-crash-unnoticed", no_stuck::PROPERTY.id, Progress(model)).params(told)]
+    vec![
+        Run::hazard("epochs-crash-unnoticed", no_stuck::PROPERTY.id, Progress(Erased::new(model)))
+            .params(told),
+    ]
 }
 
 pub(super) fn mutants() -> Vec<Run> {
@@ -116,5 +120,5 @@ pub(super) fn mutants() -> Vec<Run> {
 fn mutant<C: Conduct>(rule: &str, concern: &Concern, property: Property) -> Run {
     let model = EpochsModel::<Shipped, C>::new(setting((1, 1, 1), concern, false));
     let params = "ranks × slots 1 × 1, one open request, one crash, normal";
-    Run::mutant(name(&["epochs", "mutant", rule]), property.id, Progress(model)).params(params)
+    Run::mutant(name(&["epochs", "mutant", rule]), property.id, Progress(Erased::new(model))).params(params)
 }

@@ -1,6 +1,7 @@
 //! Runs of the prefill group: N real machines in their world.
 
 use super::{MODES, name, ranks};
+use crate::explore::Erased;
 use crate::model::WorldModel;
 use crate::prefill::Surroundings;
 use crate::prefill::mutants::{
@@ -133,7 +134,7 @@ pub(super) fn mutants() -> Vec<Run> {
             .breaks("prefill: closes_before_retiring"),
         mutant::<NeverLate>("never-late", Expect::Loses("prefill: failure DeadlinePassed"), &DEADLINES)
             .breaks("prefill: late"),
-        Run::control(name(&["prefill", "control", "passes-misfits"]), Progress(unfair)).params(
+        Run::control(name(&["prefill", "control", "passes-misfits"]), Progress(Erased::new(unfair))).params(
             "ranks × slots 2 × 2, normal; a leg that fits passes one that lacks pages: unfair, and not unsafe",
         ),
     ]
@@ -142,7 +143,7 @@ pub(super) fn mutants() -> Vec<Run> {
 fn mutant<R: Rules>(rule: &str, expect: Expect, concern: &Concern) -> Run {
     let mut setting = PrefillSetting::new(2, 1, false);
     (concern.change)(&mut setting);
-    let model = Progress(WorldModel::<Surroundings<R>>::new(setting));
+    let model = Progress(Erased::new(WorldModel::<Surroundings<R>>::new(setting)));
     let run = Run::control(name(&["prefill", "mutant", rule]), model).params("ranks × slots 2 × 1, normal");
     Run { expect, purpose: Purpose::Mutant, ..run }
 }

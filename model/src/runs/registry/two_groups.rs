@@ -1,6 +1,7 @@
 //! Runs of both groups at once, coupled as the runtime couples them.
 
 use super::name;
+use crate::explore::Erased;
 use crate::runs::run::{Run, Tier};
 use crate::runs::runner::Progress;
 use crate::two_groups::hazards::{self, Hazard};
@@ -185,11 +186,15 @@ pub(super) fn mutants() -> Vec<Run> {
 
 fn hazard<D: DecodeRules, P: PrefillRules>(hazard: &Hazard<D, P>) -> Run {
     let sources = if hazard.sources.is_empty() { "a repair that comes to mind" } else { hazard.sources };
-    Run::hazard(name(&["two-groups", hazard.name]), hazard.property.id, Progress(hazard.model()))
+    Run::hazard(name(&["two-groups", hazard.name]), hazard.property.id, Progress(Erased::new(hazard.model())))
         .params(format!("{}; {} ({sources} [model])", params(&hazard.setting), hazard.rule))
 }
 
 fn mutant<D: DecodeRules, P: PrefillRules>(hazard: &Hazard<D, P>) -> Run {
-    Run::mutant(name(&["two-groups", "mutant", hazard.name]), hazard.property.id, Progress(hazard.model()))
-        .params(format!("{}; {}", params(&hazard.setting), hazard.rule))
+    Run::mutant(
+        name(&["two-groups", "mutant", hazard.name]),
+        hazard.property.id,
+        Progress(Erased::new(hazard.model())),
+    )
+    .params(format!("{}; {}", params(&hazard.setting), hazard.rule))
 }
