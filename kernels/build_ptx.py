@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ARCHITECTURES = (80, 90)
+ARCHITECTURES = (80, 90, 100)
 PIP_DEADLINE_SECONDS = 300
 NVRTC_SUCCESS = 0
 
