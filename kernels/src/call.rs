@@ -39,15 +39,13 @@ pub enum Argument<'a, B> {
     Words(Vec<u32>),
 }
 
-/// A call whose arguments are those of its kernel.
+/// A call whose arguments are those of its kernel. Only an [`Operation`](crate::Operation) makes one: devices rely on it.
 #[derive(Debug)]
 pub struct Call<'a, B> {
-    /// The entry point.
-    pub entry: Entry,
-    /// The extent.
-    pub launch: Launch,
-    /// The arguments, in the order of the table.
-    pub arguments: Vec<Argument<'a, B>>,
+    pub(crate) entry: Entry,
+    pub(crate) launch: Launch,
+    /// In the order of the table.
+    pub(crate) arguments: Vec<Argument<'a, B>>,
 }
 
 /// Why a call was refused; all are the caller's mistakes.
@@ -148,7 +146,7 @@ impl<'a, B: Buffer> Builder<'a, B> {
     /// Passes a buffer of exactly `length` elements that the kernel reads.
     pub(crate) fn read(self, buffer: &'a B, length: u64) -> Self {
         let entry = self.entry;
-        self.add(Pass::Read, |parameter| {
+        self.add(Pass::Read, None, |parameter| {
             check_buffer(entry, parameter, buffer, length).map(|()| Argument::Read(buffer))
         })
     }
@@ -156,7 +154,7 @@ impl<'a, B: Buffer> Builder<'a, B> {
     /// Passes a buffer of exactly `length` elements that the kernel writes.
     pub(crate) fn write(self, buffer: &'a mut B, length: u64) -> Self {
         let entry = self.entry;
-        self.add(Pass::Write, |parameter| {
+        self.add(Pass::Write, None, |parameter| {
             check_buffer(entry, parameter, buffer, length).map(|()| Argument::Write(buffer))
         })
     }
@@ -164,7 +162,7 @@ impl<'a, B: Buffer> Builder<'a, B> {
     /// Passes sizes, each at least 1: a value, or the fields of a structure.
     pub(crate) fn sizes<const FIELDS: usize>(self, sizes: [u32; FIELDS]) -> Self {
         let entry = self.entry;
-        self.add(Pass::Value(FIELDS), |parameter| {
+        self.add(Pass::Value(FIELDS), Some(Element::U32), |parameter| {
             match sizes.iter().find(|size| !(1..=MAX_SIZE).contains(size)) {
                 Some(&size) => Err(CallError::Size { entry, name: parameter.name, size }),
                 None => Ok(Argument::Words(sizes.to_vec())),
@@ -174,12 +172,12 @@ impl<'a, B: Buffer> Builder<'a, B> {
 
     /// Passes a number that may be 0.
     pub(crate) fn number(self, number: u32) -> Self {
-        self.add(Pass::Value(1), |_| Ok(Argument::Words(vec![number])))
+        self.add(Pass::Value(1), Some(Element::U32), |_| Ok(Argument::Words(vec![number])))
     }
 
     /// Passes a number of single precision.
     pub(crate) fn float(self, number: f32) -> Self {
-        self.add(Pass::Value(1), |_| Ok(Argument::F32(number)))
+        self.add(Pass::Value(1), Some(Element::F32), |_| Ok(Argument::F32(number)))
     }
 
     /// The call, if every parameter has its argument and the launch exists.
@@ -193,15 +191,20 @@ impl<'a, B: Buffer> Builder<'a, B> {
         Ok(Call { entry, launch, arguments })
     }
 
+    /// Adds what `check` makes of the next parameter, if that is passed so and, for a value, is of this type.
     fn add(
         mut self,
         pass: Pass,
+        value: Option<Element>,
         check: impl FnOnce(&'static Parameter) -> Result<Argument<'a, B>, CallError>,
     ) -> Self {
         let entry = self.entry;
         self.arguments = self.arguments.and_then(|mut arguments| {
             let place = arguments.len();
-            let parameter = entry.kernel().parameters().get(place).filter(|parameter| parameter.pass == pass);
+            let fits = |parameter: &&Parameter| {
+                parameter.pass == pass && value.is_none_or(|value| entry.element(parameter) == value)
+            };
+            let parameter = entry.kernel().parameters().get(place).filter(fits);
             let argument = check(parameter.ok_or(CallError::Parameter { entry, place })?)?;
             arguments.push(argument);
             Ok(arguments)

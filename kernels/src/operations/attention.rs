@@ -73,9 +73,10 @@ pub fn tile_limit(heads: u32, kv_heads: u32, head_dim: u32) -> u32 {
     (1..=MAX_TILE).rev().find(fits).unwrap_or(1)
 }
 
-/// Cuts rows of the given lengths into tiles; what [`Attention::tiles`] takes.
+/// Cuts rows of the given lengths into tiles of `limit` positions, at least 1; what [`Attention::tiles`] takes.
 #[must_use]
 pub fn tiles(row_lengths: &[u32], limit: u32) -> Vec<u32> {
+    let limit = limit.max(1);
     let mut ends = vec![0];
     let mut start = 0;
     for &length in row_lengths {
