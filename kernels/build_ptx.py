@@ -1,20 +1,27 @@
 #!/usr/bin/env python3
 """Compiles cuda/*.cu to ptx/ with NVRTC, or with --check says whether ptx/ is what NVRTC emits.
 
-Needs Python 3.9 and pip; no GPU, driver or CUDA toolkit. NVRTC is installed from PyPI, at the version and hashes of
-nvrtc.txt, into the workspace's target/ directory, once. It is NVIDIA's and is never committed; the PTX is ours and is.
+Either way ptxas assembles every file for its architecture. A kernel that spills registers, or keeps an array in local
+memory, is an error; ptx/resources.txt says what each kernel uses.
+
+Needs Python 3.9 and pip; no GPU, driver or CUDA toolkit. The compilers are installed from PyPI, at the versions and
+hashes of compilers.txt, into the workspace's target/ directory, once. They are NVIDIA's and are never committed; the
+PTX is ours and is.
 """
 
 import argparse
 import ctypes
 import os
+import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ARCHITECTURES = (80, 90)
+ARCHITECTURES = (80, 90, 100)
 PIP_DEADLINE_SECONDS = 300
+PTXAS_DEADLINE_SECONDS = 60
 NVRTC_SUCCESS = 0
 
 
@@ -31,7 +38,7 @@ def target_directory():
 
 
 def pip_install(packages, requirements):
-    """Installs the pinned compiler into the folder `packages`."""
+    """Installs the pinned compilers into the folder `packages`."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--upgrade"]
     command += ["--root-user-action=ignore", "--disable-pip-version-check", "--only-binary=:all:"]
     command += ["--target", str(packages), "--requirement", str(requirements)]
@@ -45,22 +52,22 @@ def pip_install(packages, requirements):
         raise BuildError(f"pip could not install {requirements.name}; its message is above")
 
 
-def nvrtc_folder():
-    """The folder of libnvrtc, installed first if the cached one is absent or of other pins."""
-    requirements = HERE / "nvrtc.txt"
-    packages = target_directory() / "nvrtc"
+def compilers():
+    """The folder of the compilers, installed first if the cached ones are absent or of other pins."""
+    requirements = HERE / "compilers.txt"
+    packages = target_directory() / "cuda-compilers"
     stamp = packages / "installed.txt"
     if not stamp.exists() or stamp.read_text() != requirements.read_text():
         pip_install(packages, requirements)
         stamp.write_text(requirements.read_text())
-    return packages / "nvidia" / "cu13" / "lib"
+    return packages / "nvidia" / "cu13"
 
 
 def load(folder, pattern):
     """Loads the one shared library of `folder` that matches `pattern`."""
     found = sorted(folder.glob(pattern))
     if len(found) != 1:
-        raise BuildError(f"{folder} does not hold one {pattern}; delete {target_directory() / 'nvrtc'} and run again")
+        raise BuildError(f"{folder} does not hold one {pattern}; delete {folder} and run again")
     return ctypes.CDLL(str(found[0]))
 
 
@@ -104,19 +111,74 @@ class Nvrtc:
             self.library.nvrtcDestroyProgram(ctypes.byref(program))
 
 
+USAGE = re.compile(
+    r"Compiling entry function '(?P<entry>\w+)' for 'sm_(?P<architecture>\d+)'"
+    r".*?(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, (?P<loads>\d+) bytes spill loads"
+    r".*?Used (?P<registers>\d+) registers(?:[^\n]*?(?P<shared>\d+) bytes smem)?",
+    re.DOTALL,
+)
+
+
+def assemble(ptxas, name, text):
+    """What ptxas says of each entry of one PTX file."""
+    architecture = name.split(".")[1]
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / name
+        source.write_text(text)
+        command = [str(ptxas), "--verbose", f"--gpu-name={architecture}", str(source), f"--output-file={folder}/cubin"]
+        try:
+            result = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=PTXAS_DEADLINE_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"ptxas did not finish {name} in {PTXAS_DEADLINE_SECONDS} s") from None
+    if result.returncode != 0:
+        raise BuildError(f"ptxas refuses {name}:\n{result.stdout}{result.stderr}")
+    usages = [usage.groupdict() for usage in USAGE.finditer(result.stdout + result.stderr)]
+    if len(usages) != text.count(".visible .entry"):
+        raise BuildError(f"ptxas does not report on every entry of {name}:\n{result.stdout}{result.stderr}")
+    return usages
+
+
+def refuse_local_memory(usages):
+    """Raises if an entry keeps anything in local memory, which is slow."""
+    for usage in usages:
+        if any(int(usage[kind]) for kind in ("stack", "stores", "loads")):
+            raise BuildError(
+                f"{usage['entry']} for sm_{usage['architecture']} has a stack frame of {usage['stack']} bytes and spills"
+                f" {usage['stores']}; make its arrays' indices constants, or use fewer registers"
+            )
+
+
+def resources(usages):
+    """The text of resources.txt."""
+    lines = ["# Registers a thread for each architecture, and static shared memory a block, in bytes. By ptxas."]
+    lines.append("".join([f"{'entry':<20}", *(f"{f'sm_{each}':>8}" for each in ARCHITECTURES), f"{'shared':>8}"]))
+    for entry in sorted({usage["entry"] for usage in usages}):
+        of_entry = {int(usage["architecture"]): usage for usage in usages if usage["entry"] == entry}
+        registers = [f"{of_entry[each]['registers']:>8}" for each in ARCHITECTURES]
+        shared = max(int(usage["shared"] or 0) for usage in of_entry.values())
+        lines.append("".join([f"{entry:<20}", *registers, f"{shared:>8}"]))
+    return "\n".join(lines) + "\n"
+
+
 def compile_all():
-    """Every PTX file's name and text."""
-    nvrtc = Nvrtc(nvrtc_folder())
-    return {
+    """The name and text of every file of ptx/."""
+    folder = compilers()
+    nvrtc = Nvrtc(folder / "lib")
+    emitted = {
         f"{source.stem}.sm_{architecture}.ptx": nvrtc.compile(source, architecture)
         for source in sorted((HERE / "cuda").glob("*.cu"))
         for architecture in ARCHITECTURES
     }
+    usages = [usage for name, text in emitted.items() for usage in assemble(folder / "bin" / "ptxas", name, text)]
+    refuse_local_memory(usages)
+    return {**emitted, "resources.txt": resources(usages)}
 
 
 def differences(emitted):
     """One line for every file of ptx/ that is not what was emitted."""
-    committed = {path.name: path.read_text() for path in (HERE / "ptx").glob("*.ptx")}
+    committed = {path.name: path.read_text() for path in (HERE / "ptx").iterdir()}
     for name in sorted(emitted.keys() | committed.keys()):
         if name not in committed:
             yield f"ptx/{name} is missing"
@@ -137,7 +199,7 @@ def write(emitted):
     """Makes ptx/ hold exactly what was emitted."""
     folder = HERE / "ptx"
     folder.mkdir(exist_ok=True)
-    for path in folder.glob("*.ptx"):
+    for path in folder.iterdir():
         if path.name not in emitted:
             path.unlink()
     for name, text in emitted.items():

@@ -14,16 +14,11 @@
 #include <string>
 #include <vector>
 
-// Bounds of the kernels' static shared arrays; null in a program that has none.
-extern "C" unsigned char __start_block_shared[] __attribute__((weak));
-extern "C" unsigned char __stop_block_shared[] __attribute__((weak));
-
 namespace fiber {
 namespace {
 
 constexpr unsigned WARP = 32;
 constexpr size_t STACK_BYTES = 64 << 10;
-constexpr unsigned char JUNK = 0x7F; // uninitialised shared memory: huge in a sum of f32, low in a minimum of u64
 
 enum class State { Ready, AtBarrier, AtWarp, Returned };
 
@@ -40,7 +35,8 @@ struct Thread {
 
 std::string name(Site site) {
     const char* slash = std::strrchr(site.file, '/');
-    return std::string(slash ? slash + 1 : site.file) + ":" + std::to_string(site.line);
+    const std::string file = slash ? slash + 1 : site.file;
+    return site.line == 0 ? file : file + ":" + std::to_string(site.line);
 }
 
 bool same(Site left, Site right) {
@@ -55,9 +51,9 @@ public:
     const Grid grid;
     Index index{};
     Thread* running = nullptr;
-    std::vector<unsigned char> shared;
 
     void wait(State state, Site site);
+    [[noreturn]] void end(const std::string& evidence);
 
 private:
     static void enter();
@@ -77,6 +73,8 @@ private:
     ucontext_t scheduler{};
     std::vector<Thread> threads;
     std::vector<unsigned> order;
+    Site last_barrier{"the start", 0};
+    std::string ended; // why a thread ended the launch; empty while none has
     std::unique_ptr<unsigned char[]> stacks;
     std::mt19937 random;
 };
@@ -84,7 +82,7 @@ private:
 Block* current = nullptr; // ucontext starts a fiber without arguments
 
 Block::Block(const Grid& of, void (*body)(void**), void** values)
-    : grid(of), shared(grid.shared_bytes), kernel(body), arguments(values),
+    : grid(of), kernel(body), arguments(values),
       threads(grid.threads.x * grid.threads.y * grid.threads.z), order(threads.size()),
       stacks(new unsigned char[threads.size() * STACK_BYTES]), random(grid.seed) {
     std::iota(order.begin(), order.end(), 0u);
@@ -101,11 +99,16 @@ void Block::wait(State state, Site site) {
     swapcontext(&running->context, &scheduler);
 }
 
+// Leaves the thread for good.
+void Block::end(const std::string& evidence) {
+    ended = "thread " + std::to_string(running->number) + " " + evidence + ", after " + name(last_barrier);
+    wait(State::Returned, {"", 0});
+    __builtin_unreachable();
+}
+
 void Block::prepare() {
-    std::fill(shared.begin(), shared.end(), JUNK);
-    if (__start_block_shared) {
-        std::fill(__start_block_shared, __stop_block_shared, JUNK);
-    }
+    now.block_start = ++now.barriers;
+    last_barrier = {"the start", 0};
     for (unsigned number = 0; number < threads.size(); ++number) {
         Thread& thread = threads[number];
         const Index size = grid.threads;
@@ -146,7 +149,11 @@ bool Block::run_ready() {
         if (threads[number].state == State::Ready) {
             ran = true;
             running = &threads[number];
+            now.thread = number + 1;
             swapcontext(&scheduler, &running->context);
+            if (!ended.empty()) {
+                fail(ended);
+            }
         }
     }
     return ran;
@@ -158,10 +165,12 @@ bool Block::release_barrier() {
     }
     for (Thread& thread : threads) {
         if (!same(thread.site, threads[0].site)) {
-            fail("threads wait at different barriers, " + name(threads[0].site) + " and " + name(thread.site));
+            fail("divergence: threads wait at different barriers, " + name(threads[0].site) + " and " + name(thread.site));
         }
         thread.state = State::Ready;
     }
+    ++now.barriers;
+    last_barrier = threads[0].site;
     return true;
 }
 
@@ -180,7 +189,7 @@ bool Block::release_warp(Thread* first, unsigned lanes) {
     for (unsigned lane = 0; lane < lanes; ++lane) {
         const bool waits = first[lane].state == State::AtWarp;
         if (waits && !(first[lane].mask >> lane & 1u)) {
-            fail("a lane is not in the mask that it passes at " + name(first[lane].site));
+            fail("divergence: a lane is not in the mask that it passes at " + name(first[lane].site));
         }
         waiting |= (waits ? 1u : 0u) << lane;
     }
@@ -204,10 +213,10 @@ void Block::release_group(Thread* first, const Thread& leader) {
         if (mask >> lane & 1u) {
             const Thread& thread = first[lane];
             if (thread.mask != mask || !same(thread.site, site)) {
-                fail("lanes of one warp disagree on a warp operation, " + name(site) + " and " + name(thread.site));
+                fail("divergence: lanes of one warp disagree on a warp operation, " + name(site) + " and " + name(thread.site));
             }
             if (!(mask >> thread.source_lane & 1u)) {
-                fail("a lane reads from a lane outside the mask at " + name(site));
+                fail("divergence: a lane reads from a lane outside the mask at " + name(site));
             }
             received[lane] = first[thread.source_lane].published;
         }
@@ -226,15 +235,15 @@ unsigned Block::count(State state) const {
 }
 
 void Block::fail(const std::string& evidence) const {
-    throw std::runtime_error("divergence in block " + std::to_string(index.x) + ": " + evidence);
+    throw std::runtime_error("block " + std::to_string(index.x) + ": " + evidence);
 }
 
 void Block::fail_stuck() const {
     const auto waits = [](const Thread& thread) { return thread.state != State::Returned; };
     const Thread& waiting = *std::find_if(threads.begin(), threads.end(), waits);
-    char evidence[200];
+    char evidence[220];
     std::snprintf(evidence, sizeof evidence,
-                  "of %zu threads, %u wait at a barrier, %u in a warp operation, %u have returned; thread %u waits at ",
+                  "divergence: of %zu threads, %u wait at a barrier, %u in a warp operation, %u have returned; thread %u waits at ",
                   threads.size(), count(State::AtBarrier), count(State::AtWarp), count(State::Returned), waiting.number);
     fail(evidence + name(waiting.site));
 }
@@ -245,7 +254,7 @@ const Index& thread_index() { return current->running->index; }
 const Index& block_index() { return current->index; }
 const Index& block_size() { return current->grid.threads; }
 const Index& grid_size() { return current->grid.blocks; }
-unsigned char* dynamic_shared() { return current->shared.data(); }
+size_t dynamic_shared_bytes() { return current->grid.shared_bytes; }
 unsigned lane() { return current->running->number % WARP; }
 
 void block_barrier(Site site) { current->wait(State::AtBarrier, site); }
@@ -257,6 +266,20 @@ unsigned long long warp_exchange(Site site, unsigned mask, unsigned long long va
     self.published = value;
     current->wait(State::AtWarp, site);
     return self.published;
+}
+
+Now now;
+
+void fail_access(Misuse misuse, unsigned other) {
+    if (misuse == Misuse::Unwritten) {
+        current->end("reads shared memory that no thread of the block has written");
+    }
+    current->end("races with " + (other == SEVERAL ? "others" : "thread " + std::to_string(other - 1)) +
+                 " for an element of shared memory");
+}
+
+void fail_index(std::ptrdiff_t index, size_t count) {
+    current->end("accesses element " + std::to_string(index) + " of a shared array of " + std::to_string(count));
 }
 
 void launch(const Grid& grid, void (*kernel)(void**), void** arguments) {

@@ -1,8 +1,10 @@
 // The CUDA dialect of cuda/dialect.cuh for g++: each thread of a block is a fiber, and one block runs at a time.
 //
-// A thread runs until it meets a barrier or a warp operation, so any use of shared memory that lacks a barrier sees
-// what an unlucky order of threads would show it. The order is drawn anew from a seed whenever threads are released.
+// A thread runs until it meets a barrier or a warp operation. The order of threads is drawn anew from a seed whenever
+// threads are released, so what depends on it shows as different results; shared.hpp shows races in any order.
 #pragma once
+
+#include "shared.hpp"
 
 namespace fiber {
 
@@ -26,7 +28,20 @@ const Index& thread_index();
 const Index& block_index();
 const Index& block_size();
 const Index& grid_size();
-unsigned char* dynamic_shared();
+
+// The bytes of a block's dynamic shared memory.
+size_t dynamic_shared_bytes();
+
+// The block's dynamic shared memory. The same storage for every thread of a block, empty traces in every block.
+template <class Type> Shared<Type> dynamic_shared() {
+    static SharedArray<Type> array{0};
+    static size_t bytes = 0;
+    if (bytes != dynamic_shared_bytes()) {
+        bytes = dynamic_shared_bytes();
+        array = SharedArray<Type>(bytes / sizeof(Type));
+    }
+    return array.all();
+}
 
 // Returns once every thread of the block waits here.
 void block_barrier(Site site);
@@ -35,7 +50,7 @@ void block_barrier(Site site);
 unsigned long long warp_exchange(Site site, unsigned mask, unsigned long long value, unsigned source_lane);
 unsigned lane();
 
-// Runs `kernel` in every thread of every block. Throws std::runtime_error with the evidence if threads get stuck.
+// Runs `kernel` in every thread of every block. Throws std::runtime_error with the evidence if threads get stuck or race.
 void launch(const Grid& grid, void (*kernel)(void** arguments), void** arguments);
 
 template <class Value>
@@ -52,8 +67,6 @@ Value shuffle(Site site, unsigned mask, Value value, unsigned source_lane) {
 
 #define __global__
 #define __device__
-// A section of its own lets the shim fill a block's shared arrays with junk before the block runs.
-#define __shared__ static __attribute__((section("block_shared")))
 #define threadIdx (fiber::thread_index())
 #define blockIdx (fiber::block_index())
 #define blockDim (fiber::block_size())
@@ -76,8 +89,4 @@ Value __shfl_down_sync(unsigned mask, Value value, unsigned distance, const char
                        int line = __builtin_LINE()) {
     const unsigned source = fiber::lane() + distance;
     return fiber::shuffle({file, line}, mask, value, source < 32 ? source : fiber::lane());
-}
-
-inline float rsqrtf(float value) {
-    return 1.0f / __builtin_sqrtf(value);
 }

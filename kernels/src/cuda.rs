@@ -9,4 +9,4 @@ pub mod available;
 pub mod device;
 
 pub use available::{Missing, collectives_available, device_available};
-pub use device::{Device, DeviceError};
+pub use device::{Cuda, CudaBuffer, CudaError};

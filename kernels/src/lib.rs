@@ -1,17 +1,31 @@
 //! CUDA C++ kernels of Lockstep, their PTX, and their launch on a device.
 //!
 //! ```text
-//! cuda/*.cu ──build_ptx.py──▶ ptx/*.ptx ──include_str!──▶ kernel::Kernel ──▶ cuda::Device   (feature `cuda`)
-//!     └─────g++ + shim/─────▶ a process on the CPU        (tests/cpu_execution.rs)
+//! operations ──▶ Call ──▶ Device ──┬──▶ cuda::Cuda   the driver, with ptx/*.ptx      (feature `cuda`)
+//! (shapes)     (checked)           └──▶ cpu::Cpu     a process, with cuda/*.cu compiled by g++ and shim/
+//!
+//! cuda/*.cu ──build_ptx.py──▶ ptx/*.ptx ──include_str!──▶ kernel::TABLE
 //! ```
 //!
-//! Reading order: [`kernel`] is the table of what exists, [`launch`] says how wide each kernel runs, and the module
-//! `cuda` puts both on a device. The same sources run on the CPU in the tests; **nothing here has ever run on a GPU**.
+//! Reading order: [`kernel`] is the table of what exists, [`operations`] are what a forward pass asks for, [`call`]
+//! checks them against the table, [`launch`] bounds their extent, [`device`] runs them: [`cpu`], or the module `cuda`.
+//! The tests run every kernel's source on the CPU; **nothing here has ever run on a GPU**.
 
+pub mod architecture;
+pub mod call;
+pub mod cpu;
 #[cfg(feature = "cuda")]
 pub mod cuda;
+pub mod device;
+pub mod element;
 pub mod kernel;
 pub mod launch;
+pub mod operations;
 
-pub use kernel::{Architecture, Element, Kernel, Parameter};
-pub use launch::{Launch, RmsNorm, ShapeError, VoteMin};
+pub use architecture::Architecture;
+pub use call::{Buffer, Call, CallError};
+pub use device::Device;
+pub use element::{Element, Plain};
+pub use kernel::{Entry, Kernel};
+pub use launch::{Launch, LaunchError};
+pub use operations::Operation;

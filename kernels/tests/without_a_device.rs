@@ -1,15 +1,15 @@
 //! What the feature `cuda` answers on a machine without CUDA: errors that say what to do, and no panic.
 #![cfg(feature = "cuda")]
 
-use lockstep_kernels::cuda::{Device, DeviceError, Missing, collectives_available, device_available};
+use lockstep_kernels::cuda::{Cuda, CudaError, Missing, collectives_available, device_available};
 
 #[test]
 fn device_without_its_driver_is_an_error_that_says_what_to_install() {
     let Err(missing) = device_available() else {
-        assert!(Device::open(0).is_ok(), "a device is announced but does not open");
+        assert!(Cuda::open(0).is_ok(), "a device is announced but does not open");
         return;
     };
-    assert_eq!(Device::open(0).err(), Some(DeviceError::Missing(missing)));
+    assert_eq!(Cuda::open(0).err(), Some(CudaError::Missing(missing)));
     let advice = match missing {
         Missing::DriverLibrary => "install the NVIDIA driver",
         Missing::Driver(_) | Missing::Device => "nvidia-smi",

@@ -1,42 +1,45 @@
-//! A device with the kernels loaded, and one typed method a kernel.
-//!
-//! A method checks the shape against the buffers, so that a kernel never reads or writes beyond them, and enqueues the
-//! launch on the device's stream. It returns before the kernel has run.
+//! A CUDA device with the kernels loaded, as a [`Device`]: operations are enqueued on its one stream.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaSlice, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DeviceRepr, DriverError, LaunchArgs,
+    LaunchConfig, PushKernelArg,
 };
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
 use super::available::{Missing, device_available};
-use crate::kernel::{Architecture, Kernel};
-use crate::launch::{Launch, RmsNorm, VoteMin};
+use crate::architecture::Architecture;
+use crate::call::{Argument, Buffer, Call, CallError};
+use crate::device::Device;
+use crate::element::Element;
+use crate::kernel::Entry;
+use crate::launch::Launch;
 
-/// A reason that a device was not opened, or a kernel not launched.
+/// Fields of the longest structure that a kernel takes.
+const MAX_FIELDS: usize = 8;
+
+/// A reason that a device was not opened, or an operation not enqueued.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum DeviceError {
-    /// A buffer's length does not fit the shape.
-    #[error("the {buffer} of {kernel} has {found} elements; its shape needs exactly {expected}")]
-    Length {
-        /// The kernel that was not launched.
-        kernel: Kernel,
-        /// The buffer's name.
-        buffer: &'static str,
-        /// Elements that the shape needs.
-        expected: u64,
-        /// Elements that the buffer has.
-        found: u64,
+pub enum CudaError {
+    /// Arguments that do not fit one another.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// Bytes that are not whole elements.
+    #[error("{bytes} bytes are not whole elements of type {element}")]
+    Bytes {
+        /// Number of bytes.
+        bytes: usize,
+        /// The element type.
+        element: Element,
     },
     /// A buffer of another device.
-    #[error("the {buffer} of {kernel} belongs to another device; allocate it on this device's stream")]
+    #[error("a buffer of {entry} belongs to another device; upload it to this one")]
     Foreign {
-        /// The kernel that was not launched.
-        kernel: Kernel,
-        /// The buffer's name.
-        buffer: &'static str,
+        /// The entry point that was not launched.
+        entry: Entry,
     },
     /// A device older than every architecture that PTX is committed for.
     #[error("the device has compute capability {major}.{minor}; {oldest} or later is needed", oldest = Architecture::Sm80)]
@@ -59,115 +62,169 @@ pub enum DeviceError {
     },
 }
 
-/// An open device: its context, one stream, and every kernel loaded.
+/// An open device: its context, one stream, and every entry point loaded.
 #[derive(Debug)]
-pub struct Device {
+pub struct Cuda {
     stream: Arc<CudaStream>,
-    rmsnorm: CudaFunction,
-    vote_min: CudaFunction,
+    functions: BTreeMap<Entry, CudaFunction>,
 }
 
-impl Device {
+/// Memory of a device.
+#[derive(Debug)]
+pub struct CudaBuffer {
+    element: Element,
+    bytes: CudaSlice<u8>,
+}
+
+/// A structure as the driver takes it: it copies as many of the fields as the kernel declares.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Fields([u32; MAX_FIELDS]);
+
+// SAFETY: an array of u32 has the layout of every structure of fewer u32 that a kernel declares.
+unsafe impl DeviceRepr for Fields {}
+
+impl Cuda {
     /// Opens the device with this index and loads every kernel, for the newest architecture that it runs.
     ///
     /// # Errors
     /// If the driver or the device is missing or too old, or the driver refuses the PTX.
-    pub fn open(ordinal: usize) -> Result<Self, DeviceError> {
+    pub fn open(ordinal: usize) -> Result<Self, CudaError> {
         device_available()?;
         let context = CudaContext::new(ordinal).map_err(refused("open the device"))?;
         let (major, minor) = context.compute_capability().map_err(refused("say the device's capability"))?;
         let architecture =
-            Architecture::newest_for((major, minor)).ok_or(DeviceError::TooOld { major, minor })?;
-        Ok(Self {
-            stream: context.new_stream().map_err(refused("make a stream"))?,
-            rmsnorm: load(&context, Kernel::RmsNorm, architecture)?,
-            vote_min: load(&context, Kernel::VoteMin, architecture)?,
-        })
+            Architecture::newest_for((major, minor)).ok_or(CudaError::TooOld { major, minor })?;
+        let stream = context.new_stream().map_err(refused("make a stream"))?;
+        Ok(Self { stream, functions: load_all(&context, architecture)? })
     }
 
-    /// The stream that every launch is enqueued on, and that buffers are made and copied with.
+    /// The stream that everything is enqueued on; collectives belong on it too.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Enqueues `output = input * weight / sqrt(mean(input^2) + epsilon)`, row by row.
-    ///
-    /// # Errors
-    /// If a buffer's length or device does not fit, or the driver refuses the launch.
-    pub fn rmsnorm(
-        &self,
-        shape: RmsNorm,
-        output: &mut CudaSlice<f32>,
-        input: &CudaSlice<f32>,
-        weight: &CudaSlice<f32>,
-        epsilon: f32,
-    ) -> Result<(), DeviceError> {
-        self.check(Kernel::RmsNorm, "output", output, shape.elements())?;
-        self.check(Kernel::RmsNorm, "input", input, shape.elements())?;
-        self.check(Kernel::RmsNorm, "weight", weight, shape.width().into())?;
-        let width = shape.width();
-        let mut launch = self.stream.launch_builder(&self.rmsnorm);
-        launch.arg(output).arg(input).arg(weight).arg(&width).arg(&epsilon);
-        // SAFETY: the arguments are those of the kernel's signature, and the buffers have the lengths it indexes.
-        unsafe { launch.launch(shape.launch().into()) }.map_err(refused("launch rmsnorm"))?;
-        Ok(())
-    }
-
-    /// Enqueues `output[element] = min over ranks of votes[rank, element]`.
-    ///
-    /// # Errors
-    /// If a buffer's length or device does not fit, or the driver refuses the launch.
-    pub fn vote_min(
-        &self,
-        shape: VoteMin,
-        output: &mut CudaSlice<u64>,
-        votes: &CudaSlice<u64>,
-    ) -> Result<(), DeviceError> {
-        self.check(Kernel::VoteMin, "output", output, shape.width().into())?;
-        self.check(Kernel::VoteMin, "votes", votes, shape.elements())?;
-        let (ranks, width) = (shape.ranks(), shape.width());
-        let mut launch = self.stream.launch_builder(&self.vote_min);
-        launch.arg(output).arg(votes).arg(&ranks).arg(&width);
-        // SAFETY: the arguments are those of the kernel's signature, and the buffers have the lengths it indexes.
-        unsafe { launch.launch(shape.launch().into()) }.map_err(refused("launch vote_min"))?;
-        Ok(())
-    }
-
-    /// Refuses a buffer that a kernel must not be given.
-    fn check<T>(
-        &self,
-        kernel: Kernel,
-        buffer: &'static str,
-        slice: &CudaSlice<T>,
-        expected: u64,
-    ) -> Result<(), DeviceError> {
-        if slice.context() != self.stream.context() {
-            return Err(DeviceError::Foreign { kernel, buffer });
+    fn check(&self, entry: Entry, buffer: &CudaBuffer) -> Result<(), CudaError> {
+        match buffer.bytes.context() == self.stream.context() {
+            true => Ok(()),
+            false => Err(CudaError::Foreign { entry }),
         }
-        let found = slice.len() as u64;
-        if found == expected { Ok(()) } else { Err(DeviceError::Length { kernel, buffer, expected, found }) }
     }
+
+    fn check_all(&self, call: &Call<'_, CudaBuffer>) -> Result<(), CudaError> {
+        call.arguments.iter().try_for_each(|argument| match argument {
+            Argument::Read(buffer) => self.check(call.entry, buffer),
+            Argument::Write(buffer) => self.check(call.entry, buffer),
+            Argument::F32(_) | Argument::Words(_) => Ok(()),
+        })
+    }
+}
+
+impl Device for Cuda {
+    type Buffer = CudaBuffer;
+    type Error = CudaError;
+
+    fn upload_bytes(&mut self, element: Element, bytes: &[u8]) -> Result<CudaBuffer, CudaError> {
+        if !(bytes.len() as u64).is_multiple_of(element.bytes()) {
+            return Err(CudaError::Bytes { bytes: bytes.len(), element });
+        }
+        let bytes = self.stream.clone_htod(bytes).map_err(refused("copy to the device"))?;
+        Ok(CudaBuffer { element, bytes })
+    }
+
+    fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {
+        self.stream.clone_dtoh(&buffer.bytes).map_err(refused("copy from the device"))
+    }
+
+    fn launch(&mut self, call: Call<'_, CudaBuffer>) -> Result<(), CudaError> {
+        self.check_all(&call)?;
+        let Some(function) = self.functions.get(&call.entry) else {
+            return Err(CallError::Value { reason: "the device was opened without this kernel" }.into());
+        };
+        let mut arguments = call.arguments;
+        let values: Vec<_> = arguments.iter().map(Passed::of).collect();
+        let mut launch = self.stream.launch_builder(function);
+        for (argument, value) in arguments.iter_mut().zip(&values) {
+            push(&mut launch, argument, value);
+        }
+        // SAFETY: a `Call` has the arguments of its kernel's signature, and its buffers have the lengths it indexes.
+        unsafe { launch.launch(call.launch.into()) }.map_err(refused("launch a kernel"))?;
+        Ok(())
+    }
+}
+
+impl Buffer for CudaBuffer {
+    fn element(&self) -> Element {
+        self.element
+    }
+
+    fn len(&self) -> u64 {
+        self.bytes.len() as u64 / self.element.bytes()
+    }
+}
+
+/// A value in memory that outlives its launch; buffers need none.
+struct Passed {
+    float: f32,
+    fields: Fields,
+}
+
+impl Passed {
+    fn of(argument: &Argument<'_, CudaBuffer>) -> Self {
+        let mut fields = [0; MAX_FIELDS];
+        let float = match argument {
+            Argument::F32(number) => *number,
+            Argument::Words(words) => {
+                fields.iter_mut().zip(words).for_each(|(field, word)| *field = *word);
+                0.0
+            }
+            Argument::Read(_) | Argument::Write(_) => 0.0,
+        };
+        Self { float, fields: Fields(fields) }
+    }
+}
+
+fn push<'a>(launch: &mut LaunchArgs<'a>, argument: &'a mut Argument<'_, CudaBuffer>, value: &'a Passed) {
+    match argument {
+        Argument::Read(buffer) => launch.arg(&buffer.bytes),
+        Argument::Write(buffer) => launch.arg(&mut buffer.bytes),
+        Argument::F32(_) => launch.arg(&value.float),
+        Argument::Words(_) => launch.arg(&value.fields),
+    };
 }
 
 impl From<Launch> for LaunchConfig {
     fn from(launch: Launch) -> Self {
-        let [x, y] = launch.threads;
-        Self { grid_dim: (launch.blocks, 1, 1), block_dim: (x, y, 1), shared_mem_bytes: launch.shared_bytes }
+        let ([x, y], [width, height]) = (launch.blocks, launch.threads);
+        Self { grid_dim: (x, y, 1), block_dim: (width, height, 1), shared_mem_bytes: launch.shared_bytes }
     }
 }
 
-/// Loads one kernel's PTX and finds its entry.
-fn load(
+/// Loads every source's PTX once, and finds its entry points.
+fn load_all(
     context: &Arc<CudaContext>,
-    kernel: Kernel,
     architecture: Architecture,
-) -> Result<CudaFunction, DeviceError> {
-    let ptx = Ptx::from_src(kernel.ptx(architecture));
-    let module = context.load_module(ptx).map_err(refused("load a kernel's PTX"))?;
-    module.load_function(kernel.entry()).map_err(refused("find a kernel's entry"))
+) -> Result<BTreeMap<Entry, CudaFunction>, CudaError> {
+    let mut modules: BTreeMap<&str, Arc<CudaModule>> = BTreeMap::new();
+    let mut functions = BTreeMap::new();
+    for entry in Entry::all() {
+        let source = entry.kernel().source();
+        let module = match modules.get(source) {
+            Some(module) => Arc::clone(module),
+            None => {
+                let ptx = Ptx::from_src(entry.kernel().ptx(architecture));
+                context.load_module(ptx).map_err(refused("load a kernel's PTX"))?
+            }
+        };
+        let function =
+            module.load_function(&entry.to_string()).map_err(refused("find a kernel's entry point"))?;
+        functions.insert(entry, function);
+        modules.insert(source, module);
+    }
+    Ok(functions)
 }
 
 /// A driver's answer, with what was asked of it.
-fn refused(action: &'static str) -> impl Fn(DriverError) -> DeviceError {
-    move |cause| DeviceError::Driver { action, cause }
+fn refused(action: &'static str) -> impl Fn(DriverError) -> CudaError {
+    move |cause| CudaError::Driver { action, cause }
 }

@@ -1,0 +1,64 @@
+//! A device: memory for buffers, and an order in which it runs calls. Implemented by the CPU and by CUDA.
+
+use crate::call::{Buffer, Call, CallError};
+use crate::element::{Element, Plain, bytes_of};
+use crate::operations::Operation;
+
+/// Runs operations, one after another in the order they are given.
+pub trait Device {
+    /// Its memory.
+    type Buffer: Buffer;
+    /// Why it refuses, or fails.
+    type Error: From<CallError>;
+
+    /// A buffer with the given content, little-endian elements.
+    ///
+    /// # Errors
+    /// If the bytes are not whole elements, or there is no memory.
+    fn upload_bytes(&mut self, element: Element, bytes: &[u8]) -> Result<Self::Buffer, Self::Error>;
+
+    /// The content of a buffer, once every operation before has run.
+    ///
+    /// # Errors
+    /// If an operation before failed.
+    fn download_bytes(&mut self, buffer: &Self::Buffer) -> Result<Vec<u8>, Self::Error>;
+
+    /// Runs a call, now or later but in order.
+    ///
+    /// # Errors
+    /// If the device refuses it.
+    fn launch(&mut self, call: Call<'_, Self::Buffer>) -> Result<(), Self::Error>;
+
+    /// Runs an operation.
+    ///
+    /// # Errors
+    /// If its arguments do not fit one another, or the device refuses it.
+    fn run<'a>(&mut self, operation: impl Operation<'a, Self::Buffer>) -> Result<(), Self::Error>
+    where
+        Self::Buffer: 'a,
+    {
+        let call = operation.call()?;
+        self.launch(call)
+    }
+
+    /// A buffer of values.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn upload<T: Plain>(&mut self, values: &[T]) -> Result<Self::Buffer, Self::Error> {
+        self.upload_bytes(T::ELEMENT, &bytes_of(values))
+    }
+
+    /// The values of a buffer, once every operation before has run.
+    ///
+    /// # Errors
+    /// If the buffer has elements of another type, or an operation before failed.
+    fn download<T: Plain>(&mut self, buffer: &Self::Buffer) -> Result<Vec<T>, Self::Error> {
+        if buffer.element() != T::ELEMENT {
+            return Err(
+                CallError::Value { reason: "a buffer is downloaded as values of its own type" }.into()
+            );
+        }
+        Ok(T::all_of(&self.download_bytes(buffer)?))
+    }
+}

@@ -1,0 +1,139 @@
+//! The next tokens, over a vocabulary that the ranks share out; and the ranks' minimum.
+//!
+//! A token's bid is 64 bits that order as tokens are preferred, so [`VoteMin`] combines the ranks' bids and their votes
+//! in one reduction of the forward's stream: append the bids to the vote.
+
+use super::Operation;
+use super::rows::a_block_a_row;
+use crate::call::{Buffer, Call, CallError, product};
+use crate::element::Element;
+use crate::kernel::Kernel;
+use crate::launch::{Launch, WARP};
+
+/// The token that [`ChosenTokens`] gives for a row with a logit that is not finite.
+pub const NOT_FINITE: u32 = u32::MAX;
+
+const TOKEN_THREADS: u32 = 256;
+/// Rows of threads that share the ranks of one tile; more ranks are walked in strides.
+const VOTE_MIN_MAX_ROWS: u32 = 8;
+
+/// The bid for each row's highest logit; the lowest token wins a tie.
+#[derive(Debug)]
+pub struct Argmax<'a, B> {
+    /// `[rows]`.
+    pub bids: &'a mut B,
+    /// `[rows, width]`: this rank's part of the vocabulary.
+    pub logits: &'a B,
+    /// Number of rows.
+    pub rows: u32,
+    /// Tokens of the part.
+    pub width: u32,
+    /// The first of them.
+    pub first_token: u32,
+}
+
+impl<'a, B: Buffer> Operation<'a, B> for Argmax<'a, B> {
+    fn call(self) -> Result<Call<'a, B>, CallError> {
+        check_tokens(self.width, self.first_token)?;
+        Call::of(Kernel::Argmax, None::<&B>)?
+            .write(self.bids, self.rows.into())
+            .read(self.logits, product(&[self.rows, self.width]))
+            .sizes([self.width])
+            .number(self.first_token)
+            .launch(a_block_a_row(self.rows.into(), self.width))
+    }
+}
+
+/// The bid for a token that is drawn with the chance that the softmax of `logits / temperature` gives it.
+///
+/// The draw is a function of the row's seed and logits, not of how the vocabulary is shared out.
+#[derive(Debug)]
+pub struct Sample<'a, B> {
+    /// `[rows]`.
+    pub bids: &'a mut B,
+    /// `[rows, width]`: this rank's part of the vocabulary.
+    pub logits: &'a B,
+    /// `[rows]`: fresh ones for every position, the same on every rank.
+    pub seeds: &'a B,
+    /// Tokens of the part.
+    pub width: u32,
+    /// The first of them.
+    pub first_token: u32,
+    /// Above 0; [`Argmax`] is its limit at 0.
+    pub temperature: f32,
+}
+
+impl<'a, B: Buffer> Operation<'a, B> for Sample<'a, B> {
+    fn call(self) -> Result<Call<'a, B>, CallError> {
+        check_tokens(self.width, self.first_token)?;
+        if !(self.temperature.is_normal() && self.temperature > 0.0) {
+            return Err(CallError::Value { reason: "temperature must be above 0; use Argmax for 0" });
+        }
+        let rows = self.seeds.len();
+        Call::of(Kernel::Sample, None::<&B>)?
+            .write(self.bids, rows)
+            .read(self.logits, rows.saturating_mul(self.width.into()))
+            .read(self.seeds, rows)
+            .sizes([self.width])
+            .number(self.first_token)
+            .float(self.temperature)
+            .launch(a_block_a_row(rows, self.width))
+    }
+}
+
+/// The tokens of combined bids; [`NOT_FINITE`] where a logit was not.
+#[derive(Debug)]
+pub struct ChosenTokens<'a, B> {
+    /// `[rows]`.
+    pub tokens: &'a mut B,
+    /// `[rows]`.
+    pub bids: &'a B,
+    /// Number of rows.
+    pub rows: u32,
+}
+
+impl<'a, B: Buffer> Operation<'a, B> for ChosenTokens<'a, B> {
+    fn call(self) -> Result<Call<'a, B>, CallError> {
+        let blocks = u64::from(self.rows.div_ceil(TOKEN_THREADS));
+        Call::of(Kernel::ChosenTokens, None::<&B>)?
+            .write(self.tokens, self.rows.into())
+            .read(self.bids, self.rows.into())
+            .sizes([self.rows])
+            .launch(Launch::new([blocks, 1], [TOKEN_THREADS, 1], 0))
+    }
+}
+
+/// `output[element] = min over ranks of votes[rank, element]`.
+#[derive(Debug)]
+pub struct VoteMin<'a, B> {
+    /// `[width]`.
+    pub output: &'a mut B,
+    /// `[ranks, width]`.
+    pub votes: &'a B,
+    /// Ranks of the group.
+    pub ranks: u32,
+    /// Elements of one rank's row.
+    pub width: u32,
+}
+
+impl<'a, B: Buffer> Operation<'a, B> for VoteMin<'a, B> {
+    fn call(self) -> Result<Call<'a, B>, CallError> {
+        // A block for each tile of a warp's width, with a row of threads for each rank up to a limit.
+        let threads = [WARP, self.ranks.min(VOTE_MIN_MAX_ROWS)];
+        let shared = product(&threads) * Element::U64.bytes();
+        Call::of(Kernel::VoteMin, None::<&B>)?
+            .write(self.output, self.width.into())
+            .read(self.votes, product(&[self.ranks, self.width]))
+            .sizes([self.ranks])
+            .sizes([self.width])
+            .launch(Launch::new([self.width.div_ceil(WARP).into(), 1], threads, shared))
+    }
+}
+
+/// Refuses tokens beyond 32 bits, and the one that means something else.
+fn check_tokens(width: u32, first_token: u32) -> Result<(), CallError> {
+    match first_token.checked_add(width) {
+        Some(_) => Ok(()),
+        None => Err(CallError::Value { reason: "the part of the vocabulary must end below 2^32" }),
+    }
+}
