@@ -30,6 +30,7 @@ function row(view, step, full) {
   const wrong = view.faults.some((fault) => fault.step === step) ? " wrong" : "";
   const element = make("div", `row ${place}${wrong}`, what, ...lanes);
   element.dataset.step = step;
+  element.title = name;
   return element;
 }
 
@@ -128,7 +129,9 @@ function offersOf(view) {
     return make("section", "quiet", "This is the counterexample as it was recorded. To take other steps, open it with `lockstep-check explore` on the build that wrote it.");
   }
   if (view.offers.length === 0) {
-    return make("section", "", make("h2", "", "Nothing can happen"), make("p", "", view.may_stop ? "This is a proper end." : "This is no proper end: the group is stuck."));
+    const wrong = view.faults.some((fault) => fault.step === view.at);
+    const said = wrong ? "The model goes no further." : view.may_stop ? "This is a proper end." : "This is no proper end.";
+    return make("section", "", make("h2", "", "Nothing can happen"), make("p", "", said));
   }
   const offers = view.offers.map((offer, index) => offerOf(view, offer, index));
   return make("section", "", make("h2", "", `What can happen (${view.offers.length})`), make("div", "offers", ...offers));
