@@ -17,7 +17,8 @@ function drawStory(view, full) {
   const head = make("div", "head", make("div", "", "step"), ...view.lanes.map((lane) => make("div", "", lane.title)));
   const rows = view.states.flatMap((_, step) => [row(view, step, full), ...marks(view, step)]);
   story.replaceChildren(head, ...rows, legend());
-  story.querySelector(".now")?.scrollIntoView({ block: "nearest" });
+  if (view.at === view.states.length - 1) story.scrollTop = story.scrollHeight;
+  else story.querySelector(".now").scrollIntoView({ block: "nearest" });
 }
 
 function row(view, step, full) {
