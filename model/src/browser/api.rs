@@ -10,7 +10,7 @@
 //! | `/api/counterexample?run` | the counterexample of a run, which is explored on the spot |
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, PoisonError, TryLockError};
 
 use lockstep_model::explain::{Choices, Trace, Way, WayError, build};
 use lockstep_model::runs::{Outlook, Registry, Run, expect_text};
@@ -39,6 +39,8 @@ pub(crate) struct Api<'a> {
     effort: Effort,
     /// Held while a run is explored: one at a time takes all cores.
     exploring: Mutex<()>,
+    /// Held while goals are looked for, which may take seconds: pages wait for each other.
+    looking: Mutex<()>,
 }
 
 /// Why there is no answer.
@@ -60,7 +62,7 @@ struct Query(BTreeMap<String, String>);
 impl<'a> Api<'a> {
     /// The answers for `registry`; runs are explored with so much `effort`.
     pub(crate) fn new(registry: &'a Registry, opened: Opened, effort: Effort) -> Self {
-        Self { registry, opened, effort, exploring: Mutex::new(()) }
+        Self { registry, opened, effort, exploring: Mutex::new(()), looking: Mutex::new(()) }
     }
 
     /// The part of the page's address that says where it begins.
@@ -127,7 +129,9 @@ impl<'a> Api<'a> {
 
     fn outlook(&self, query: &Query) -> Result<Value, Refusal> {
         let run = self.run(query)?;
-        let outlook = run.model.outlook(&query.path()?.script());
+        let script = query.path()?.script();
+        let _alone = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+        let outlook = run.model.outlook(&script);
         Ok(match outlook {
             Outlook::LostFrom(step) => json!({ "goal": "lost", "lost_from": step }),
             Outlook::Open => json!({ "goal": "open" }),

@@ -1,7 +1,7 @@
 // The page's own state, and what a person does with it.
 
 const embedded = JSON.parse(byId("embedded").textContent.replace(/\/\*.*\*\//, ""));
-const page = { start: null, known: null, view: null, full: false, shows: 0 };
+const page = { start: null, known: null, view: null, outlook: null, full: false, shows: 0 };
 
 /** Draws the place that the address names. */
 async function show() {
@@ -63,9 +63,13 @@ function draw() {
   drawHere(view);
 }
 
-/** Asks whether the end of the path still leads to a goal, and says it once that is known. */
+/** Asks whether the end of the path still leads to a goal, once for each path, and says it when that is known. */
 async function tellOutlook(view, mine) {
-  const told = await ask("outlook", { run: view.run, path: view.path }).catch(() => ({ goal: "untold" }));
+  const { run, path } = view;
+  if (page.outlook?.run !== run || page.outlook.path !== path) {
+    page.outlook = { run, path, told: ask("outlook", { run, path }).catch(() => ({ goal: "untold" })) };
+  }
+  const told = await page.outlook.told;
   if (mine !== page.shows || told.goal === "untold") return;
   if (told.goal === "lost" && view.noReturn === null) {
     view.noReturn = told.lost_from;
