@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod browser;
 mod chance;
 mod commands;
 mod options;
@@ -18,7 +19,7 @@ use clap::{Parser, Subcommand};
 use lockstep_model::explain::Format;
 use lockstep_model::runs::{Exit, Places, Tier, registry};
 
-use commands::{Check, Explain, Merge, Sim, Trouble};
+use commands::{Check, Explain, Explore, Merge, Sim, Trouble};
 use options::{Effort, Forms, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
@@ -76,6 +77,16 @@ the estimate of states, are the same on any machine.
 Example:
   lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";
 
+const AFTER_EXPLORE: &str = "\
+Prints the address of a page, and serves it to this machine alone until Ctrl-C. The address of each state is a link that
+leads to the same state wherever the same build runs. The options of effort bound the search for a counterexample that
+the page can start: 60 seconds if no budget is given.
+
+Examples:
+  lockstep-check explore conventional-local-admission-normal
+  lockstep-check explore trace.json
+  lockstep-check explore trace.json --output counterexample.html";
+
 const AFTER_SIM: &str = "\
 Each seed walks so many steps, again from the start when a walk ends; the same seeds find the same on any machine with
 any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves. A violation
@@ -132,6 +143,20 @@ enum Command {
         full: bool,
         /// Write to a file [default: standard output]
         #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+        #[command(flatten)]
+        effort: Effort,
+    },
+    /// Step through a run or a counterexample in the browser
+    #[command(after_help = AFTER_EXPLORE)]
+    Explore {
+        /// A trace file, or the name of a run; the page lists the runs if it is left out
+        trace: Option<String>,
+        /// Port of the page on 127.0.0.1 [default: any free one]
+        #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+        port: u16,
+        /// Write the counterexample as one HTML file that needs no server, and end
+        #[arg(long, value_name = "FILE", conflicts_with = "port")]
         output: Option<PathBuf>,
         #[command(flatten)]
         effort: Effort,
@@ -270,7 +295,10 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
         }
         Command::Coverage { tier, effort } => commands::coverage(&registry, tier, &effort.into()),
         Command::Explain { trace, format, full, output, effort } => {
-            commands::explain(&registry, &Explain { trace, format, full, output, settings: effort.into() })
+            commands::explain(&registry, &Explain { trace, format, full, output, effort })
+        }
+        Command::Explore { trace, port, output, effort } => {
+            commands::explore(&registry, &Explore { trace, port, output, effort })
         }
         Command::List => commands::list(&registry),
         Command::Merge { paths, names, tier, json, forms } => {

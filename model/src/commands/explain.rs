@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use lockstep_model::explain::{Format, Trace, render};
 use lockstep_model::explore::Settings;
 use lockstep_model::report::Drawing;
-use lockstep_model::runs::{Exit, Failure, Performed, Registry};
+use lockstep_model::runs::{Exit, Failure, Performed, Registry, Run};
 use lockstep_model::screen::terminal_width;
 
 use super::Trouble;
+use crate::options::Effort;
 use crate::outputs::write;
+use crate::watch::{Display, Watch};
 
 /// Bytes that a trace file may have.
 const MOST_BYTES: u64 = 64 << 20;
@@ -27,14 +29,17 @@ pub(crate) struct Explain {
     /// Where it is written; on standard output without.
     pub(crate) output: Option<PathBuf>,
     /// How a run is explored.
-    pub(crate) settings: Settings<'static>,
+    pub(crate) effort: Effort,
 }
 
 /// Shows a counterexample.
 pub(crate) fn explain(registry: &Registry, explain: &Explain) -> Result<Exit, Trouble> {
     let path = Path::new(&explain.trace);
-    let trace =
-        if path.is_file() { read(path)? } else { explored(&explain.trace, registry, &explain.settings)? };
+    let trace = if path.is_file() {
+        read(path)?
+    } else {
+        explored(run_called(&explain.trace, registry)?, registry, &explain.effort)?
+    };
     let drawing = Drawing { width: terminal_width(), full: explain.full };
     let text = render(&trace, explain.format, drawing).map_err(io::Error::from)?;
     match &explain.output {
@@ -59,21 +64,28 @@ pub(super) fn read(path: &Path) -> Result<Trace, Trouble> {
     Trace::from_json(&text).map_err(|error| unreadable(error.to_string()))
 }
 
-fn explored(name: &str, registry: &Registry, settings: &Settings<'_>) -> Result<Trace, Trouble> {
-    let unknown = |_| {
+/// The run of this name, where a file was looked for, too.
+pub(super) fn run_called<'a>(name: &str, registry: &'a Registry) -> Result<&'a Run, Trouble> {
+    let run = registry.runs.iter().find(|run| run.name == name);
+    run.ok_or_else(|| {
         let text = format!("`{name}` is neither a file nor a run; `lockstep-check list` shows the runs");
         Trouble::Failure(Failure::new(Exit::Usage, text))
-    };
-    let runs = registry.named(&[name.to_owned()]).map_err(unknown)?;
-    let performed = runs.first().map(|run| Performed::new(run, settings, None));
-    let found = performed.as_ref().and_then(|performed| Trace::of(performed, registry));
-    found.ok_or_else(|| Trouble::Failure(without_trace(name, performed.as_ref())))
+    })
+}
+
+/// The counterexample of a run that is explored on the spot.
+pub(crate) fn explored(run: &Run, registry: &Registry, effort: &Effort) -> Result<Trace, Trouble> {
+    let watch = Watch::new(run.name, None, effort.memory_limit()?, Display::Nothing);
+    let settings = Settings { observer: Some(&watch), ..(*effort).into() };
+    let performed = Performed::new(run, &settings, None);
+    let found = Trace::of(&performed, registry);
+    found.ok_or_else(|| Trouble::Failure(without_trace(&performed)))
 }
 
 /// Why there is no counterexample to explain.
-fn without_trace(name: &str, performed: Option<&Performed<'_>>) -> Failure {
-    let finding = performed.map_or_else(|| "not performed".to_owned(), Performed::finding);
-    let exit = performed.and_then(|performed| performed.failure.as_ref());
+fn without_trace(performed: &Performed<'_>) -> Failure {
+    let (name, finding) = (performed.run.name, performed.finding());
+    let exit = performed.failure.as_ref();
     let (exit, why) = exit.map_or((Exit::NotFound, ""), |failure| (failure.exit, failure.text.as_str()));
     let colon = if why.is_empty() { "" } else { ": " };
     Failure::new(exit, format!("`{name}` has no counterexample to explain ({finding}{colon}{why})"))

@@ -79,8 +79,9 @@ struct Property {
     kind: Kind,
 }
 
+/// The initial state.
 #[derive(Serialize, Deserialize)]
-struct Start {
+pub(super) struct Start {
     choice: u32,
     lanes: Vec<WrittenLane>,
 }
@@ -91,8 +92,9 @@ struct WrittenLane {
     cells: Vec<(String, String)>,
 }
 
+/// A step, with what it changes.
 #[derive(Serialize, Deserialize)]
-struct Step {
+pub(super) struct Step {
     index: usize,
     who: String,
     action: String,
@@ -140,8 +142,6 @@ impl Trace {
 impl From<&Trace> for File {
     fn from(trace: &Trace) -> Self {
         let story = &trace.story;
-        let written = |lane: &Lane| WrittenLane { title: lane.title.clone(), cells: lane.cells.clone() };
-        let start = story.scenes.first();
         Self {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -156,13 +156,27 @@ impl From<&Trace> for File {
             ending: story.ending.clone(),
             point_of_no_return: story.point_of_no_return,
             loop_from: story.cycle_from,
-            start: Start {
-                choice: start.map_or(0, |scene| scene.choice),
-                lanes: start.map_or_else(Vec::new, |scene| scene.lanes.iter().map(written).collect()),
-            },
-            steps: (1..story.scenes.len()).map(|index| step(story, index)).collect(),
+            start: Start::of(story),
+            steps: steps(story),
         }
     }
+}
+
+impl Start {
+    /// The initial state of `story`.
+    pub(super) fn of(story: &Story) -> Self {
+        let written = |lane: &Lane| WrittenLane { title: lane.title.clone(), cells: lane.cells.clone() };
+        let start = story.scenes.first();
+        Self {
+            choice: start.map_or(0, |scene| scene.choice),
+            lanes: start.map_or_else(Vec::new, |scene| scene.lanes.iter().map(written).collect()),
+        }
+    }
+}
+
+/// The steps of `story`.
+pub(super) fn steps(story: &Story) -> Vec<Step> {
+    (1..story.scenes.len()).map(|index| step(story, index)).collect()
 }
 
 fn step(story: &Story, index: usize) -> Step {
@@ -172,7 +186,7 @@ fn step(story: &Story, index: usize) -> Step {
     let written = |(lane, Change { field, from, to })| WrittenChange { lane, field, from, to };
     Step {
         index,
-        who: who(scene),
+        who: who(&scene.events, &scene.lanes),
         action: scene.action.clone().unwrap_or_default(),
         choice: scene.choice,
         events: scene.events.clone(),
@@ -181,11 +195,11 @@ fn step(story: &Story, index: usize) -> Step {
 }
 
 /// The title of the only lane that a step's events are in, or "all".
-fn who(scene: &Scene) -> String {
-    let mut lanes = scene.events.iter().map(|event| event.lane);
+pub(super) fn who(events: &[StepEvent], titles: &[Lane]) -> String {
+    let mut lanes = events.iter().map(|event| event.lane);
     let first = lanes.next().flatten();
     let only = first.filter(|first| lanes.all(|lane| lane == Some(*first)));
-    only.and_then(|lane| scene.lanes.get(lane)).map_or_else(|| "all".to_owned(), |lane| lane.title.clone())
+    only.and_then(|lane| titles.get(lane)).map_or_else(|| "all".to_owned(), |lane| lane.title.clone())
 }
 
 impl File {

@@ -73,7 +73,7 @@ impl Path {
     /// The path with one more step, by the name that reports give it.
     #[must_use]
     pub fn step(mut self, action: &str) -> Self {
-        self.script.steps.push(ScriptStep { action: action.to_owned(), choice: None });
+        self.script.steps.push(ScriptStep::Named { action: action.to_owned(), choice: None });
         self
     }
 
@@ -129,7 +129,7 @@ impl Path {
         let Some(stop) = &retraced.stop else { return Ok(()) };
         let step = retraced.story.scenes.len();
         let wanted = step.checked_sub(1).and_then(|index| self.script.steps.get(index));
-        let action = wanted.map_or_else(String::new, |wanted| wanted.action.clone());
+        let action = wanted.map_or_else(String::new, ToString::to_string);
         let why = match stop {
             Stop::NoStart => "the model has no initial state".to_owned(),
             Stop::NotOffered(offered) => format!("these are: {}", offered.join("; ")),

@@ -49,7 +49,7 @@ impl Trace {
     #[must_use]
     pub fn script(&self) -> Script {
         let step = |scene: &crate::report::Scene| {
-            Some(ScriptStep { action: scene.action.clone()?, choice: Some(scene.choice) })
+            Some(ScriptStep::Named { action: scene.action.clone()?, choice: Some(scene.choice) })
         };
         Script {
             root: self.story.scenes.first().map_or(0, |scene| scene.choice),

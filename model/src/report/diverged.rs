@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::story::{Scene, Story};
 
 /// What a guard said on one lane, and when.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Decision {
     /// Index of the lane.
     pub lane: usize,
@@ -16,7 +18,7 @@ pub struct Decision {
 }
 
 /// A guard by which lanes decided differently.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diverged {
     /// The guard.
     pub guard: String,

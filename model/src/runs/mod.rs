@@ -7,7 +7,7 @@
 //!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json
 //! ```
 //!
-//! Reading order: `registry` (the list), `run`, `runner`, `retrace`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
+//! Reading order: `registry` (the list), `run`, `runner`, `retrace`, `visit`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
 //! `checks`, `proved`, `record`.
 
 mod checks;
@@ -25,6 +25,7 @@ mod retrace;
 mod run;
 mod runner;
 mod session;
+mod visit;
 
 #[cfg(test)]
 mod tests;
@@ -43,3 +44,4 @@ pub use retrace::{Retraced, Script, ScriptStep, Stop};
 pub use run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
 pub use runner::{ASSERTION, Progress, Runner, Safety};
 pub use session::{Performed, expect_text};
+pub use visit::{Offer, Outlook, Visit};

@@ -1,5 +1,6 @@
 //! Recorded steps taken again on a model: how far they lead, and what is wrong there.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use stateright::Expectation;
@@ -13,11 +14,39 @@ use crate::report::Story;
 
 /// A step to be taken again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScriptStep {
-    /// Name of the action.
-    pub action: String,
-    /// Which of the actions with this name is meant, as an index among all; the first of that name if another is there.
-    pub choice: Option<u32>,
+pub enum ScriptStep {
+    /// By the name of the action.
+    Named {
+        /// The name.
+        action: String,
+        /// Which of the actions with this name is meant, as an index among all; the first of that name if another is there.
+        choice: Option<u32>,
+    },
+    /// By the index of the action among all.
+    Nth(u32),
+}
+
+impl ScriptStep {
+    /// Where the action is among those that are possible.
+    fn place(&self, names: &[String]) -> Option<usize> {
+        match self {
+            Self::Named { action, choice } => {
+                let named = |index: &usize| names.get(*index) == Some(action);
+                let recorded = choice.map(|choice| choice as usize).filter(named);
+                recorded.or_else(|| (0..names.len()).find(named))
+            }
+            Self::Nth(index) => Some(*index as usize).filter(|index| *index < names.len()),
+        }
+    }
+}
+
+impl fmt::Display for ScriptStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Named { action, .. } => formatter.write_str(action),
+            Self::Nth(index) => write!(formatter, "action {index}"),
+        }
+    }
 }
 
 /// Steps to be taken again.
@@ -66,7 +95,8 @@ pub(super) fn retrace<M: Explorable>(
     Retraced { story: Story::of(model, &walk, ending), stop, fault }
 }
 
-fn walk<M: Explorable>(model: &M, script: &Script) -> (Walk<M>, Option<Stop>) {
+/// The states and actions along `script`, as far as it leads, and why it ends early.
+pub(super) fn walk<M: Explorable>(model: &M, script: &Script) -> (Walk<M>, Option<Stop>) {
     let Some(start) = model.init_states().into_iter().nth(script.root as usize) else {
         return (Vec::new(), Some(Stop::NoStart));
     };
@@ -91,10 +121,7 @@ fn take<M: Explorable>(
 ) -> Result<(M::Action, M::State), Stop> {
     let offered = actions(model, state);
     let names: Vec<String> = offered.iter().map(|action| model.name_of_action(action)).collect();
-    let named = |index: &usize| names.get(*index) == Some(&wanted.action);
-    let recorded = wanted.choice.map(|choice| choice as usize).filter(named);
-    let index = recorded.or_else(|| (0..names.len()).find(named));
-    let Some(action) = index.and_then(|index| offered.into_iter().nth(index)) else {
+    let Some(action) = wanted.place(&names).and_then(|index| offered.into_iter().nth(index)) else {
         return Err(Stop::NotOffered(names));
     };
     match stepped(model, state, &action).map_err(Stop::Panicked)? {
@@ -104,7 +131,7 @@ fn take<M: Explorable>(
 }
 
 /// The next state, or the message of a panic.
-fn stepped<M: Explorable>(
+pub(super) fn stepped<M: Explorable>(
     model: &M,
     state: &M::State,
     action: &M::Action,
@@ -113,9 +140,12 @@ fn stepped<M: Explorable>(
         .map_err(|panic| message_of(&*panic))
 }
 
-/// What the search would say of the last state alone.
 fn fault_at_end<M: Explorable>(model: &M, walk: &Walk<M>) -> Option<(Kind, String)> {
-    let (_, state) = walk.last()?;
+    walk.last().and_then(|(_, state)| fault_in(model, state))
+}
+
+/// What the search would say of a state alone.
+pub(super) fn fault_in<M: Explorable>(model: &M, state: &M::State) -> Option<(Kind, String)> {
     let broken = model.properties().into_iter().find(|property| match property.expectation {
         Expectation::Always => !(property.condition)(model, state),
         Expectation::Eventually | Expectation::Sometimes => false,

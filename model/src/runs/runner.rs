@@ -9,6 +9,7 @@ use stateright::Expectation;
 
 use super::outcome::{Kind, Outcome, Sampled, Scope, Verdict};
 use super::retrace::{Retraced, Script, retrace, stalled_at_end};
+use super::visit::{Outlook, Visit, outlook, visit};
 
 /// The property under which a panic of the model is reported.
 pub const ASSERTION: &str = "assertion";
@@ -29,6 +30,12 @@ pub trait Runner: Send + Sync {
 
     /// Takes recorded steps again, without exploring, and says what is wrong where they end.
     fn retrace(&self, script: &Script) -> Retraced;
+
+    /// Follows `script`, without judging progress, and says what is possible after its first `at` steps.
+    fn visit(&self, script: &Script, at: usize) -> Visit;
+
+    /// Whether the end of `script` still leads to a goal.
+    fn outlook(&self, script: &Script) -> Outlook;
 }
 
 /// Runs a model for safety: properties, witnesses, stuck states.
@@ -51,6 +58,14 @@ impl<M: Explorable + Send> Runner for Safety<M> {
 
     fn retrace(&self, script: &Script) -> Retraced {
         retrace(&self.0, script, |_| None)
+    }
+
+    fn visit(&self, script: &Script, at: usize) -> Visit {
+        visit(&self.0, script, at)
+    }
+
+    fn outlook(&self, _: &Script) -> Outlook {
+        Outlook::Untold
     }
 }
 
@@ -77,6 +92,14 @@ impl<M: Live + Send> Runner for Progress<M> {
 
     fn retrace(&self, script: &Script) -> Retraced {
         retrace(&self.0, script, |walk| stalled_at_end(&self.0, walk, script.cycle_from))
+    }
+
+    fn visit(&self, script: &Script, at: usize) -> Visit {
+        visit(&self.0, script, at)
+    }
+
+    fn outlook(&self, script: &Script) -> Outlook {
+        outlook(&self.0, script)
     }
 }
 

@@ -321,6 +321,14 @@ impl Runner for Broken {
     fn retrace(&self, _script: &Script) -> Retraced {
         unreachable!("a run that cannot be performed has no trace")
     }
+
+    fn visit(&self, _: &Script, _: usize) -> Visit {
+        unreachable!("a run that cannot be performed is not visited")
+    }
+
+    fn outlook(&self, _: &Script) -> Outlook {
+        unreachable!("a run that cannot be performed is not visited")
+    }
 }
 
 #[test]

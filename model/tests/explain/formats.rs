@@ -46,7 +46,7 @@ fn explain_text_names_the_guard_that_diverged() {
 fn explain_mermaid_keeps_to_the_grammar() {
     for trace in every_kind() {
         let text = drawn(&trace, Format::Mermaid);
-        let mut lines = text.lines();
+        let mut lines = text.lines().skip(1);
         assert_eq!(lines.next(), Some("sequenceDiagram"));
         let (mut active, mut depth) = (Vec::new(), 0);
         for line in lines.map(str::trim) {
@@ -141,6 +141,28 @@ fn explain_shiviz_clocks_are_sound() {
     assert_eq!(clocks["rank-1"]["rank-0"], 4, "rank 1 learns from rank 0 where the requests complete");
 }
 
+/// Two slices of one track that overlap.
+fn overlapping(events: &[Value]) -> Option<(&Value, &Value)> {
+    let slices = || events.iter().filter(|event| event["ph"] == "X");
+    let span = |event: &Value| {
+        let [from, length] = ["ts", "dur"].map(|field| event[field].as_u64().unwrap());
+        (event["tid"].as_u64(), from, from + length)
+    };
+    let overlap = |one: &Value, other: &Value| {
+        let ((track, from, to), (beside, begin, end)) = (span(one), span(other));
+        track == beside && from < begin && begin < to && to < end
+    };
+    slices().find_map(|one| Some((one, slices().find(|other| overlap(one, other))?)))
+}
+
+#[test]
+fn explain_chrome_overlap_is_noticed() {
+    let slice =
+        |track, from, length| serde_json::json!({ "ph": "X", "tid": track, "ts": from, "dur": length });
+    assert!(overlapping(&[slice(1, 5, 9), slice(1, 1, 5)]).is_some());
+    assert!(overlapping(&[slice(1, 1, 5), slice(2, 5, 9), slice(1, 2, 2)]).is_none());
+}
+
 #[test]
 fn explain_chrome_slices_end_after_they_begin() {
     for trace in every_kind() {
@@ -149,11 +171,14 @@ fn explain_chrome_slices_end_after_they_begin() {
         let lanes = u64::try_from(trace.story.titles().count()).unwrap();
         for event in events {
             let phase = event["ph"].as_str().unwrap();
-            assert!(["M", "X", "i"].contains(&phase) && event["name"].is_string() && event["pid"] == 1);
+            assert!(
+                ["M", "X", "b", "e", "i"].contains(&phase) && event["name"].is_string() && event["pid"] == 1
+            );
             assert!(event["tid"].as_u64().unwrap() <= lanes);
             assert!(phase == "M" || event["ts"].is_u64());
             assert!(phase != "X" || event["dur"].as_u64().unwrap() > 0, "{event}");
         }
+        assert_eq!(overlapping(events), None, "readers take the slices of a track as nested");
     }
     let hazard = json(&drawn(&hazard(), Format::Chrome));
     let never = |event: &&Value| event["args"]["ends"] == "never";

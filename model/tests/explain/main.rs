@@ -7,3 +7,4 @@ mod file;
 mod formats;
 mod generated;
 mod support;
+mod way;

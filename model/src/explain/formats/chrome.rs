@@ -1,4 +1,7 @@
 //! A trace as trace events, for Chrome's tracing page and Perfetto: a track a lane, a slice for each wait, a millisecond a step.
+//!
+//! What is queued on a device overlaps with the lane's waits and with what is queued behind it. Readers take slices of one track as nested,
+//! so such entries are asynchronous events, which get tracks of their own.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +18,10 @@ const STEP: usize = 1_000;
 /// # Errors
 /// `serde_json`'s.
 pub(super) fn chrome(trace: &Trace) -> serde_json::Result<String> {
-    let mut tracks = Tracks { events: Vec::new(), open: BTreeMap::new() };
+    let mut tracks = Tracks { events: Vec::new(), open: BTreeMap::new(), queued: 0 };
+    tracks.name("process_name", 0, &trace.run);
     for (lane, title) in trace.titles().iter().enumerate() {
-        tracks.name(lane, title);
+        tracks.name("thread_name", lane + 1, title);
     }
     for index in 1..trace.story.scenes.len() {
         tracks.step(trace, index);
@@ -37,12 +41,14 @@ struct Tracks {
     events: Vec<Value>,
     /// By lane and communicator: what is entered and not over, oldest first, with its start.
     open: BTreeMap<(usize, String), Vec<(String, usize)>>,
+    /// Asynchronous events so far: each pair has an id of its own.
+    queued: usize,
 }
 
 impl Tracks {
-    fn name(&mut self, lane: usize, title: &str) {
+    fn name(&mut self, what: &str, track: usize, title: &str) {
         self.events.push(json!({
-            "ph": "M", "name": "thread_name", "pid": 1, "tid": lane + 1, "args": { "name": title },
+            "ph": "M", "name": what, "pid": 1, "tid": track, "args": { "name": title },
         }));
     }
 
@@ -78,7 +84,7 @@ impl Tracks {
             Happening::Enter { .. } => open.push((collective.to_string(), at)),
             Happening::Complete { .. } | Happening::Retire { .. } if !open.is_empty() => {
                 let (name, from) = open.remove(0);
-                self.slice(lane, &name, (from, at), "complete");
+                self.entry((lane, &collective.communicator), &name, (from, at), "complete");
             }
             Happening::Mismatch { .. } => {
                 self.instant(at, Some(lane), &format!("{collective:#} does not match"), &json!({}));
@@ -89,6 +95,25 @@ impl Tracks {
             | Happening::Retire { .. }
             | Happening::Step { .. }
             | Happening::Turn => {}
+        }
+    }
+
+    /// An entry from its beginning to its end.
+    fn entry(&mut self, (lane, communicator): (usize, &str), name: &str, times: (usize, usize), ends: &str) {
+        if communicator == "device" {
+            self.queue(lane, name, times, ends);
+        } else {
+            self.slice(lane, name, times, ends);
+        }
+    }
+
+    fn queue(&mut self, lane: usize, name: &str, (from, to): (usize, usize), ends: &str) {
+        self.queued += 1;
+        for (phase, at) in [("b", from), ("e", to)] {
+            self.events.push(json!({
+                "ph": phase, "name": name, "cat": "device", "id": self.queued, "pid": 1, "tid": lane + 1,
+                "ts": at, "args": { "ends": ends },
+            }));
         }
     }
 
@@ -110,9 +135,9 @@ impl Tracks {
     /// What never completes lasts to the end, where the violation is.
     fn close(&mut self, trace: &Trace) {
         let end = trace.story.scenes.len() * STEP;
-        for ((lane, _), open) in std::mem::take(&mut self.open) {
+        for ((lane, communicator), open) in std::mem::take(&mut self.open) {
             for (name, from) in open {
-                self.slice(lane, &name, (from, end), "never");
+                self.entry((lane, &communicator), &name, (from, end), "never");
             }
         }
         let (violated, sentence) = (format!("{} violated", trace.property), &trace.sentence);

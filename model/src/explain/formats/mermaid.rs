@@ -4,11 +4,14 @@ use std::fmt::Write;
 
 use crate::explain::trace::Trace;
 use crate::explore::{Happening, StepEvent};
-use crate::report::diverged;
+use crate::report::{Scene, diverged};
+
+/// Long names of actions are broken into lines; without it they run over the edges of their notes.
+const WRAPS: &str = "%%{init: {\"sequence\": {\"wrap\": true, \"width\": 180}}}%%";
 
 /// Draws `trace`.
 pub(super) fn mermaid(trace: &Trace) -> String {
-    let mut diagram = Diagram { trace, text: String::from("sequenceDiagram\n"), waiting: Vec::new() };
+    let mut diagram = Diagram { trace, text: format!("{WRAPS}\nsequenceDiagram\n"), waiting: Vec::new() };
     diagram.participants();
     for index in 1..trace.story.scenes.len() {
         diagram.step(index);
@@ -42,7 +45,7 @@ impl Diagram<'_> {
     fn step(&mut self, index: usize) {
         let story = &self.trace.story;
         let scene = &story.scenes[index];
-        let named = scene.events.iter().find(|event| told_by_note(event));
+        let named = scene.events.iter().find(|event| told_by_note(event, scene));
         let lane = named.and_then(|event| event.lane);
         let action = scene.action.as_deref().unwrap_or_default();
         if story.cycle_from.is_some_and(|from| from + 1 == index) {
@@ -127,9 +130,19 @@ impl Diagram<'_> {
     }
 }
 
-/// Whether an event is not drawn as an arrow.
-fn told_by_note(event: &StepEvent) -> bool {
-    event.what.collective().is_none() && event.what.decision().is_none()
+/// Whether an event is told by a note: it is no arrow, and not just the turn that an arrow shows.
+fn told_by_note(event: &StepEvent, scene: &Scene) -> bool {
+    let enters =
+        |other: &StepEvent| other.lane == event.lane && matches!(other.what, Happening::Enter { .. });
+    match event.what {
+        Happening::Fact { .. } | Happening::Step { .. } => true,
+        Happening::Turn => !scene.events.iter().any(enters),
+        Happening::Complete { .. }
+        | Happening::Decide { .. }
+        | Happening::Enter { .. }
+        | Happening::Mismatch { .. }
+        | Happening::Retire { .. } => false,
+    }
 }
 
 /// The communicators that `trace` names, in order of appearance.
