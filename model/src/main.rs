@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod chance;
+mod checkpoint;
 mod commands;
 mod options;
 mod outputs;
@@ -19,7 +20,7 @@ use lockstep_model::explain::Format;
 use lockstep_model::runs::{Exit, Places, Tier, registry};
 
 use commands::{Check, Explain, Merge, Sim, Trouble};
-use options::{Effort, Forms, Outputs, Part};
+use options::{Effort, Forms, Kept, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
 #[derive(Parser)]
@@ -56,6 +57,8 @@ Examples:
   lockstep-check check RUN --trace FILE             the same, as a file for `explain` and `replay`
   lockstep-check check --tier nightly --shard 2/5 --certificates out --junit out/junit.xml
   lockstep-check check --most-memory 4GiB --most-seconds 600
+  lockstep-check check RUN --checkpoint run.checkpoint                        a run that may be stopped,
+  lockstep-check check RUN --resume run.checkpoint --checkpoint run.checkpoint    and goes on
 
 With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file GITHUB_STEP_SUMMARY names.
 Exit codes: see `lockstep-check --help`.";
@@ -108,6 +111,8 @@ enum Command {
         /// Write the counterexample of the run to a file, for `explain` and `replay`
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
+        #[command(flatten)]
+        kept: Kept,
         #[command(flatten)]
         outputs: Outputs,
         #[command(flatten)]
@@ -244,8 +249,8 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
-        Command::Check { names, tier, part, json, show, trace, outputs, effort } => {
-            let check = Check { names, tier, part, json, show, trace, outputs, effort };
+        Command::Check { names, tier, part, json, show, trace, kept, outputs, effort } => {
+            let check = Check { names, tier, part, json, show, trace, kept, outputs, effort };
             commands::check(&registry, &places, &check)
         }
         Command::Estimate { name, json, effort } => {
