@@ -80,10 +80,10 @@ Example:
   lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";
 
 const AFTER_SIM: &str = "\
-Each seed walks so many steps, again from the start when a walk ends; the same seeds find the same on any machine with
-any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves. A violation
-exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all seeds are
-done exits 22; budgets are looked at between seeds.
+Each seed takes so many steps at random, none of them twice, or all that there are; the same seeds find the same on any
+machine with any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves.
+A violation exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all
+seeds are done exits 22; budgets are looked at between seeds.
 
 Example:
   lockstep-check sim decode-2x2-4p-transfers-normal --seeds 1000 --steps 100000";

@@ -5,12 +5,14 @@
 mod common;
 
 use std::fs;
+use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{assert_exit, command, lockstep_check, put_manifest, text_of};
+use lockstep_model::explore::Fingerprinter;
 use serde_json::Value;
 
 const HOLDS: &str = "decode-1x2-3p-aborts-transfers-normal";
@@ -90,6 +92,39 @@ fn checkpoint_refuses_what_it_cannot_trust() {
     let missing = check(folder.path(), HOLDS, &["--resume", file.to_str().unwrap()]);
     assert_exit(&missing, 70);
     assert!(text_of(&missing).contains("cannot read the checkpoint"), "{}", text_of(&missing));
+}
+
+/// The file with another text in its head, sealed anew.
+fn resealed(bytes: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let lines = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let head = lines.map(|(place, _)| place + 1).nth(1).unwrap();
+    let text = std::str::from_utf8(&bytes[..head]).unwrap();
+    assert!(text.contains(from), "{text}");
+    let mut changed = [text.replace(from, to).as_bytes(), &bytes[head..bytes.len() - 16]].concat();
+    let mut digest = Fingerprinter::default();
+    changed.chunks(1 << 16).for_each(|block| digest.write(block));
+    changed.extend(digest.fingerprint().to_le_bytes());
+    changed
+}
+
+#[test]
+fn checkpoint_of_other_sources_or_bounds_is_stale() {
+    let (folder, file) = prepared();
+    give_up(folder.path(), HOLDS, "3000", &file);
+    let good = fs::read(&file).unwrap();
+    let cases = [
+        ("\"spec\":\"", "the specification"),
+        ("\"model\":\"", "the models or the checker"),
+        ("\"parameters\":\"", "the bounds of the run"),
+    ];
+    for (field, what) in cases {
+        fs::write(&file, resealed(&good, field, &format!("{field}x"))).unwrap();
+        let stale = check(folder.path(), HOLDS, &["--resume", file.to_str().unwrap()]);
+        assert_exit(&stale, 21);
+        assert!(text_of(&stale).contains(&format!("is stale: {what} changed")), "{}", text_of(&stale));
+    }
+    fs::write(&file, resealed(&good, "\"states\":", "\"states\":")).unwrap();
+    assert_exit(&check(folder.path(), HOLDS, &["--resume", file.to_str().unwrap()]), 0);
 }
 
 #[test]
