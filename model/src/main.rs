@@ -63,6 +63,35 @@ Examples:
 With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file GITHUB_STEP_SUMMARY names.
 Exit codes: see `lockstep-check --help`.";
 
+const AFTER_EXPLAIN: &str = "\
+A trace file is written by `check RUN --trace FILE`, or by a protocol of yours with --save FILE. Exit code 23 if the run has
+no counterexample, because it holds.
+
+Examples:
+  lockstep-check explain decode-mutant-loses-pages
+  lockstep-check explain trace.json --format svg --output trace.svg";
+
+const AFTER_MUTATE: &str = "\
+Each row is a rule of the protocol that is broken on purpose, and the property that must notice. Exit code 23 if one is not
+noticed.";
+
+const AFTER_NEW: &str = "\
+docs/guide.md goes from here to a proof in a quarter of an hour.
+
+Example:
+  lockstep-check new ready && cargo run --manifest-path ready/Cargo.toml";
+
+const AFTER_RECORD: &str = "\
+Review the changed counts like code: each is a change of what is proved. Nothing is written if a run is not as it must be;
+then the exit code is that run's.";
+
+const AFTER_REPLAY: &str = "\
+Exit code 0 if the steps lead to the same violation, 21 if a step is not possible any more or leads elsewhere, 23 if all are
+and another property is violated in the end, or none.
+
+Example:
+  lockstep-check check decode-mutant-loses-pages --trace trace.json && lockstep-check replay trace.json";
+
 const AFTER_MERGE: &str = "\
 Fails if a run of the tier has no certificate (22), if one comes from other sources, another manifest or another
 schema (21), if two of one run say different things or one contradicts itself (70), or as the first run that is not
@@ -119,6 +148,7 @@ enum Command {
         effort: Effort,
     },
     /// Show a counterexample, on the terminal or for another tool
+    #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// A trace file, or the name of a run, which is explored on the spot
         trace: String,
@@ -175,6 +205,7 @@ enum Command {
         forms: Forms,
     },
     /// Start a protocol of your own: write a crate that compiles, fails, and says what to change
+    #[command(after_help = AFTER_NEW)]
     New {
         /// Name of the crate: lower-case letters, digits and hyphens
         name: String,
@@ -183,6 +214,7 @@ enum Command {
         path: Option<PathBuf>,
     },
     /// Show what notices each fault put into the protocol
+    #[command(after_help = AFTER_MUTATE)]
     Mutate {
         /// Tier up to which mutants are performed
         #[arg(long, value_enum, default_value = "quick")]
@@ -191,11 +223,13 @@ enum Command {
         effort: Effort,
     },
     /// Take the steps of a trace file again on the model of this build
+    #[command(after_help = AFTER_REPLAY)]
     Replay {
         /// The trace file
         trace: PathBuf,
     },
     /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
+    #[command(after_help = AFTER_RECORD)]
     Record {
         /// Compare only, and exit with 21 on a difference
         #[arg(long)]
