@@ -6,6 +6,7 @@
 
 mod browser;
 mod chance;
+mod checkpoint;
 mod commands;
 mod options;
 mod outputs;
@@ -20,7 +21,7 @@ use lockstep_model::explain::Format;
 use lockstep_model::runs::{Exit, Places, Tier, registry};
 
 use commands::{Check, Explain, Explore, Merge, Sim, Trouble};
-use options::{Effort, Forms, Outputs, Part};
+use options::{Effort, Forms, Kept, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
 #[derive(Parser)]
@@ -57,9 +58,40 @@ Examples:
   lockstep-check check RUN --trace FILE             the same, as a file for `explain` and `replay`
   lockstep-check check --tier nightly --shard 2/5 --certificates out --junit out/junit.xml
   lockstep-check check --most-memory 4GiB --most-seconds 600
+  lockstep-check check RUN --checkpoint run.checkpoint                        a run that may be stopped,
+  lockstep-check check RUN --resume run.checkpoint --checkpoint run.checkpoint    and goes on
 
 With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file GITHUB_STEP_SUMMARY names.
 Exit codes: see `lockstep-check --help`.";
+
+const AFTER_EXPLAIN: &str = "\
+A trace file is written by `check RUN --trace FILE`, or by a protocol of yours with --save FILE. Exit code 23 if the run has
+no counterexample, because it holds.
+
+Examples:
+  lockstep-check explain decode-mutant-loses-pages
+  lockstep-check explain trace.json --format svg --output trace.svg";
+
+const AFTER_MUTATE: &str = "\
+Each row is a rule of the protocol that is broken on purpose, and the property that must notice. Exit code 23 if one is not
+noticed.";
+
+const AFTER_NEW: &str = "\
+docs/guide.md goes from here to a proof in a quarter of an hour.
+
+Example:
+  lockstep-check new ready && cargo run --manifest-path ready/Cargo.toml";
+
+const AFTER_RECORD: &str = "\
+Review the changed counts like code: each is a change of what is proved. Nothing is written if a run is not as it must be;
+then the exit code is that run's.";
+
+const AFTER_REPLAY: &str = "\
+Exit code 0 if the steps lead to the same violation, 21 if a step is not possible any more or leads elsewhere, 23 if all are
+and another property is violated in the end, or none.
+
+Example:
+  lockstep-check check decode-mutant-loses-pages --trace trace.json && lockstep-check replay trace.json";
 
 const AFTER_MERGE: &str = "\
 Fails if a run of the tier has no certificate (22), if one comes from other sources, another manifest or another
@@ -88,10 +120,10 @@ Examples:
   lockstep-check explore trace.json --output counterexample.html";
 
 const AFTER_SIM: &str = "\
-Each seed walks so many steps, again from the start when a walk ends; the same seeds find the same on any machine with
-any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves. A violation
-exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all seeds are
-done exits 22; budgets are looked at between seeds.
+Each seed takes so many steps at random, none of them twice, or all that there are; the same seeds find the same on any
+machine with any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves.
+A violation exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all
+seeds are done exits 22; budgets are looked at between seeds.
 
 Example:
   lockstep-check sim decode-2x2-4p-transfers-normal --seeds 1000 --steps 100000";
@@ -127,11 +159,14 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
         #[command(flatten)]
+        kept: Kept,
+        #[command(flatten)]
         outputs: Outputs,
         #[command(flatten)]
         effort: Effort,
     },
     /// Show a counterexample, on the terminal or for another tool
+    #[command(after_help = AFTER_EXPLAIN)]
     Explain {
         /// A trace file, or the name of a run, which is explored on the spot
         trace: String,
@@ -202,6 +237,7 @@ enum Command {
         forms: Forms,
     },
     /// Start a protocol of your own: write a crate that compiles, fails, and says what to change
+    #[command(after_help = AFTER_NEW)]
     New {
         /// Name of the crate: lower-case letters, digits and hyphens
         name: String,
@@ -210,6 +246,7 @@ enum Command {
         path: Option<PathBuf>,
     },
     /// Show what notices each fault put into the protocol
+    #[command(after_help = AFTER_MUTATE)]
     Mutate {
         /// Tier up to which mutants are performed
         #[arg(long, value_enum, default_value = "quick")]
@@ -218,11 +255,13 @@ enum Command {
         effort: Effort,
     },
     /// Take the steps of a trace file again on the model of this build
+    #[command(after_help = AFTER_REPLAY)]
     Replay {
         /// The trace file
         trace: PathBuf,
     },
     /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
+    #[command(after_help = AFTER_RECORD)]
     Record {
         /// Compare only, and exit with 21 on a difference
         #[arg(long)]
@@ -286,8 +325,8 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
-        Command::Check { names, tier, part, json, show, trace, outputs, effort } => {
-            let check = Check { names, tier, part, json, show, trace, outputs, effort };
+        Command::Check { names, tier, part, json, show, trace, kept, outputs, effort } => {
+            let check = Check { names, tier, part, json, show, trace, kept, outputs, effort };
             commands::check(&registry, &places, &check)
         }
         Command::Estimate { name, json, effort } => {

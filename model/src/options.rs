@@ -7,6 +7,7 @@ use lockstep_model::ci::Asked;
 use lockstep_model::explore::Settings;
 use lockstep_model::runs::{self, Exit, Failure};
 
+use crate::checkpoint::Span;
 use crate::commands::Trouble;
 use crate::watch::{Bytes, Machine, MemoryLimit};
 
@@ -48,6 +49,26 @@ pub(crate) struct Part {
     /// which reads SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT, or JOB_COMPLETION_INDEX
     #[arg(long, value_name = "K/N")]
     pub(crate) shard: Option<Asked>,
+}
+
+/// How a long run is kept and goes on. It is looked at between blocks of the frontier, not while progress is judged at the end.
+#[derive(Args, Clone)]
+pub(crate) struct Kept {
+    /// Write the search of the only RUN to FILE: at intervals, when a budget is spent, and on Ctrl-C or SIGTERM
+    #[arg(long, value_name = "FILE", help_heading = "Checkpoints")]
+    pub(crate) checkpoint: Option<PathBuf>,
+    /// Time between two checkpoints, such as 90s, 5m or 1h
+    #[arg(
+        long,
+        value_name = "SPAN",
+        default_value = "5m",
+        requires = "checkpoint",
+        help_heading = "Checkpoints"
+    )]
+    pub(crate) checkpoint_every: Span,
+    /// Go on from the checkpoint in FILE; the verdict, the counts and the counterexample are those of a run in one piece
+    #[arg(long, value_name = "FILE", help_heading = "Checkpoints")]
+    pub(crate) resume: Option<PathBuf>,
 }
 
 /// Files for other tools.

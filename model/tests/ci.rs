@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{assert_exit, command, lockstep_check, put_manifest, text_of};
+use lockstep_model::ci::{Findings, junit, step_summary};
 use serde_json::Value;
 
 /// Runs that are small: some hold, some must fail, in several ways.
@@ -82,6 +83,48 @@ fn ci_certificates_follow_their_schema() {
     assert!(proof["size"]["boundary_states"].as_u64() < proof["size"]["states"].as_u64(), "{proof:#}");
     let certificate: lockstep_model::ci::Certificate = serde_json::from_value(proof.clone()).unwrap();
     assert!(certificate.bears_ok());
+}
+
+/// The certificate of a run, changed in one way after another.
+fn variants(changes: &[(&str, Value)]) -> Findings {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    let told = lockstep_check(folder.path(), &["check", "--json", RUNS[0]]);
+    let honest: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let variant = |(pointer, value): &(&str, Value)| {
+        let mut certificate = honest.clone();
+        *certificate.pointer_mut(pointer).unwrap() = value.clone();
+        serde_json::from_value(certificate).unwrap()
+    };
+    Findings { certificates: changes.iter().map(variant).collect(), failures: Vec::new() }
+}
+
+#[test]
+fn ci_junit_has_a_case_for_each_run_of_any_purpose() {
+    let purposes = ["control", "hazard", "mutant", "proof"];
+    let findings = variants(&purposes.map(|purpose| ("/purpose", purpose.into())));
+    let junit = junit(&findings);
+    assert_eq!(junit.matches("<testcase ").count(), purposes.len(), "{junit}");
+    for purpose in purposes {
+        assert!(junit.contains(&format!("<testsuite name=\"{purpose}s\" tests=\"1\"")), "{junit}");
+    }
+}
+
+#[test]
+fn ci_summary_says_what_each_run_must_do() {
+    let expected = |verdict: &str, property: Option<&str>| {
+        ("/expected", serde_json::json!({ "verdict": verdict, "property": property }))
+    };
+    let findings = variants(&[
+        expected("holds", None),
+        expected("violates", Some("matched")),
+        expected("loses", Some("a pause")),
+        expected("moves", Some("a-run")),
+    ]);
+    let summary = step_summary(&findings);
+    for must in ["hold", "violate `matched`", "lose `a pause`", "move `a-run`"] {
+        assert!(summary.contains(&format!("| `{}` | {must} | holds |", RUNS[0])), "{must} in {summary}");
+    }
 }
 
 #[test]

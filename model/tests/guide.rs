@@ -125,7 +125,7 @@ fn guide_is_true_from_nothing_to_a_proof() {
 
 #[test]
 fn guide_names_files_that_exist() {
-    for name in ["dummy_batches.rs", "abort_consensus.rs", "elastic_join.rs"] {
+    for name in ["dummy_batches.rs", "abort_consensus.rs", "elastic_join.rs", "expert_pipeline.rs"] {
         assert!(GUIDE.contains(name) && package().join("examples").join(name).is_file(), "{name}");
     }
 }
@@ -134,7 +134,7 @@ fn guide_names_files_that_exist() {
 #[test]
 fn examples_come_out_as_they_say() {
     let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
-    for name in ["dummy_batches", "abort_consensus", "elastic_join"] {
+    for name in ["dummy_batches", "abort_consensus", "elastic_join", "expert_pipeline"] {
         let output = Command::new(binaries.join("examples").join(name)).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{name}: {text}");

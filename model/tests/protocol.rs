@@ -1,6 +1,6 @@
 //! The library for designers: what it finds in ranks that enter scripted collectives, and that its examples come out as they say.
 
-use lockstep_model::explore::Settings;
+use lockstep_model::explore::{Settings, StepEvent};
 use lockstep_model::protocol::{Checked, prelude::*};
 use lockstep_model::runs::{Progress, Runner, Verdict};
 
@@ -115,6 +115,48 @@ impl Protocol for Scripts {
     fn interleaving(&self) -> Interleaving {
         self.order
     }
+
+    fn describe(&self, rank: &Rank) -> Vec<(String, String)> {
+        vec![("it is the first turn".to_owned(), (rank.turns == 0).to_string())]
+    }
+}
+
+/// The steps of the counterexample, each as the lane and the few words of what happened there.
+fn told(protocol: Scripts) -> Vec<Vec<(usize, String)>> {
+    let outcome = Progress(Checked(protocol)).run(&Settings::default()).expect("it can be explored");
+    let words = |event: &StepEvent| Some((event.lane?, event.what.short()?));
+    let scenes = outcome.story.expect("it is violated").scenes;
+    scenes.iter().map(|scene| scene.events.iter().filter_map(words).collect()).collect()
+}
+
+fn at(lane: usize, words: &str) -> (usize, String) {
+    (lane, words.to_owned())
+}
+
+#[test]
+fn protocol_drawings_join_what_completes() {
+    let told = told(Scripts::new(End::Fault, &[&[ONE], &[ONE]]));
+    let first = at(0, "it is the first turn: true");
+    assert_eq!(told[1], [first, at(0, "enters One[1]")]);
+    let [entered, one, other] = ["enters One[1]", "One[1] completes", "One[1] completes"];
+    let second = at(1, "it is the first turn: true");
+    assert_eq!(told[2], [second, at(1, entered), at(0, one), at(1, other)]);
+    assert_eq!(told[3], [at(0, "One completes on rank 0")]);
+    assert_eq!(told[4], [at(0, "it is the first turn: false")], "it ends itself, and enters nothing");
+}
+
+#[test]
+fn protocol_drawings_break_what_does_not_meet() {
+    let told = told(Scripts::new(End::Stay, &[&[LATER, ONE], &[(Site::Later, 2, 0), ONE]]));
+    let broken = |site: &str| format!("waits in {site}, another rank in another");
+    let last = told.last().expect("there are steps");
+    assert!(
+        last.contains(&at(0, &broken("Later[1]"))) && last.contains(&at(1, &broken("Later[2]"))),
+        "{last:?}"
+    );
+    let skip = self::told(Scripts::new(End::Leave, &[&[ONE, OTHER], &[ONE]]));
+    let last = skip.last().expect("there are steps");
+    assert_eq!(last.iter().filter(|(_, words)| words.contains("another rank")).count(), 1, "{last:?}");
 }
 
 /// The violated property, or none if the protocol holds.

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::counterexample::Counterexample;
-use crate::explore::{Counts, collision_bound};
+use crate::explore::{Counts, Resumed, collision_bound};
 use crate::runs::{
     Exit, Outcome, Performed, Purpose, Record, RecordedExpect, Registry, Run, Tier, Verdict, expectation,
     give_up,
@@ -142,8 +142,11 @@ pub struct Witnesses {
 /// What differs from machine to machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effort {
-    /// Time it took to explore.
+    /// Time it took to explore, that before it was resumed included.
     pub seconds: f64,
+    /// What the exploration was resumed from, if it did not go in one piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Resumed>,
 }
 
 impl Certificate {
@@ -176,7 +179,7 @@ impl Certificate {
             ok: failure.is_none(),
             exit: failure.map_or(Exit::Ok, |failure| failure.exit).code(),
             failure: failure.map(|failure| failure.text.clone()),
-            effort: Effort { seconds: outcome.map_or(0.0, |outcome| outcome.elapsed.as_secs_f64()) },
+            effort: outcome.map(Effort::of).unwrap_or_default(),
         }
     }
 
@@ -283,6 +286,12 @@ impl Size {
         let Counts { unique, transitions, depth } = outcome.counts;
         let (boundary_states, unexpanded) = (outcome.scope.between_rounds, outcome.scope.frontier);
         Self { states: unique, boundary_states, transitions, depth, unexpanded }
+    }
+}
+
+impl Effort {
+    const fn of(outcome: &Outcome) -> Self {
+        Self { seconds: outcome.elapsed.as_secs_f64(), resumed: outcome.resumed }
     }
 }
 

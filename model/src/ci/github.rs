@@ -1,8 +1,9 @@
 //! Annotations and the step summary of GitHub Actions.
 
-use super::certificate::{Certificate, Place};
+use super::certificate::{Certificate, Expected, Place};
 use super::merge::Findings;
 use crate::report::grouped;
+use crate::runs::RecordedExpect;
 
 /// Runs that a summary lists one by one; the others are only counted.
 const MOST_ROWS: usize = 200;
@@ -49,11 +50,7 @@ pub fn step_summary(findings: &Findings) -> String {
 fn row(certificate: &Certificate) -> String {
     let mark = if certificate.ok { "✓" } else { "✗" };
     let size = certificate.size;
-    let must = certificate
-        .expected
-        .property
-        .as_deref()
-        .map_or_else(|| "hold".to_owned(), |property| format!("violate `{property}`"));
+    let must = must(&certificate.expected);
     let steps = certificate.numbers().path.map_or_else(String::new, |path| path.to_string());
     let found = match &certificate.failure {
         Some(failure) => format!("{}: {}", certificate.finding(), failure.replace('|', "\\|")),
@@ -67,6 +64,17 @@ fn row(certificate: &Certificate) -> String {
         size.depth,
         certificate.effort.seconds
     )
+}
+
+fn must(expected: &Expected) -> String {
+    let Expected { verdict, property } = expected;
+    let named = property.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
+    match verdict {
+        RecordedExpect::Holds => "hold".to_owned(),
+        RecordedExpect::Violates => format!("violate{named}"),
+        RecordedExpect::Loses => format!("lose{named}"),
+        RecordedExpect::Moves => format!("move{named}"),
+    }
 }
 
 /// Text of a workflow command's message.

@@ -2,20 +2,23 @@
 //!
 //! A run without verdict or that could not be performed is an error; one with another verdict than it must have is a failure.
 
+use std::collections::BTreeMap;
+
 use super::certificate::Certificate;
 use super::merge::Findings;
 use crate::runs::{Exit, Failure, Purpose};
 
-const SUITES: [(Purpose, &str); 3] =
-    [(Purpose::Proof, "proofs"), (Purpose::Hazard, "hazards"), (Purpose::Mutant, "mutants")];
-
 /// The text of a JUnit file.
 #[must_use]
 pub fn junit(findings: &Findings) -> String {
-    let mut suites: Vec<Suite> =
-        SUITES.iter().map(|(purpose, name)| suite(findings, *purpose, name)).collect();
-    suites.push(Suite { name: "whole", cases: findings.failures.iter().map(whole).collect() });
-    suites.retain(|suite| !suite.cases.is_empty());
+    let mut suites: BTreeMap<&'static str, Vec<Case<'_>>> = BTreeMap::new();
+    for certificate in &findings.certificates {
+        suites.entry(suite_of(certificate.purpose)).or_default().push(case(certificate));
+    }
+    for failure in &findings.failures {
+        suites.entry("whole").or_default().push(whole(failure));
+    }
+    let suites: Vec<Suite<'_>> = suites.into_iter().map(|(name, cases)| Suite { name, cases }).collect();
     let counted = counted(suites.iter().flat_map(|suite| &suite.cases));
     let mut text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"lockstep-check\" {counted}>\n"
@@ -36,9 +39,13 @@ struct Case<'a> {
     bad: Option<(Exit, &'a str)>,
 }
 
-fn suite<'a>(findings: &'a Findings, purpose: Purpose, name: &'static str) -> Suite<'a> {
-    let own = findings.certificates.iter().filter(|certificate| certificate.purpose == purpose);
-    Suite { name, cases: own.map(case).collect() }
+const fn suite_of(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Control => "controls",
+        Purpose::Hazard => "hazards",
+        Purpose::Mutant => "mutants",
+        Purpose::Proof => "proofs",
+    }
 }
 
 fn case(certificate: &Certificate) -> Case<'_> {

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use lockstep_model::ci::{Certificate, Findings};
 use lockstep_model::explain::Trace;
-use lockstep_model::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier};
+use lockstep_model::report::grouped;
+use lockstep_model::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier, Verdict};
 
 use super::{Session, Trouble, perform};
-use crate::options::{Effort, Outputs, Part};
+use crate::checkpoint::{Checkpoints, Subject};
+use crate::options::{Effort, Kept, Outputs, Part};
 use crate::outputs::{conclude, write};
-use crate::watch::Display;
+use crate::watch::{Display, Stop};
 use lockstep_model::screen::Screen;
 
 /// What to check and how.
@@ -26,6 +28,8 @@ pub(crate) struct Check {
     pub(crate) show: bool,
     /// Where to write the counterexample of the only run.
     pub(crate) trace: Option<PathBuf>,
+    /// How the only run is kept.
+    pub(crate) kept: Kept,
     /// What to leave behind.
     pub(crate) outputs: Outputs,
     /// How much it may cost.
@@ -34,10 +38,7 @@ pub(crate) struct Check {
 
 /// Performs runs and judges them.
 pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Result<Exit, Trouble> {
-    if check.trace.is_some() && check.names.len() != 1 {
-        let text = "--trace writes the counterexample of one run; name one, and only one";
-        return Err(Trouble::Failure(Failure::new(Exit::Usage, text)));
-    }
+    refuse_several(check)?;
     let listed = listed(registry, &check.names, check.tier)?;
     let manifest = Manifest::read(&places.manifest)?;
     let runs = dealt(listed, check.part, &manifest)?;
@@ -48,6 +49,8 @@ pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Resu
         judged: true,
         display: if check.json { Display::Nothing } else { Display::of_stderr() },
         screen: Screen::new(registry, check.json, check.show),
+        kept: kept(registry, &runs, &check.kept)?,
+        stop: if check.kept.checkpoint.is_some() { Stop::on_signals()? } else { Stop::default() },
     };
     let mut findings = Findings::default();
     perform(&runs, &session, &mut |performed| {
@@ -61,7 +64,45 @@ pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Resu
     }
     conclude(&findings, &check.outputs.forms, registry)?;
     session.screen.complain(&findings.failures)?;
+    tell_kept(&session, &findings)?;
     Ok(findings.exit())
+}
+
+/// Refuses what can only be said of one run.
+fn refuse_several(check: &Check) -> Result<(), Trouble> {
+    let of_one = [
+        (check.trace.is_some(), "--trace writes the counterexample of one run"),
+        (check.kept.checkpoint.is_some(), "--checkpoint keeps the search of one run"),
+        (check.kept.resume.is_some(), "--resume goes on with one run"),
+    ];
+    match of_one.into_iter().find(|(asked, _)| *asked && check.names.len() != 1) {
+        Some((_, what)) => {
+            let text = format!("{what}; name one, and only one");
+            Err(Trouble::Failure(Failure::new(Exit::Usage, text)))
+        }
+        None => Ok(()),
+    }
+}
+
+fn kept(registry: &Registry, runs: &[&Run], kept: &Kept) -> Result<Option<Checkpoints>, Trouble> {
+    let ([run], true) = (runs, kept.checkpoint.is_some() || kept.resume.is_some()) else { return Ok(None) };
+    let (subject, path) = (Subject::of(run, registry), kept.checkpoint.clone());
+    Ok(Some(Checkpoints::new(subject, path, kept.checkpoint_every, kept.resume.as_deref())?))
+}
+
+/// Says on standard error where a run that was given up goes on.
+fn tell_kept(session: &Session<'_>, findings: &Findings) -> Result<(), Trouble> {
+    let Some(kept) = &session.kept else { return Ok(()) };
+    let given_up = |certificate: &&Certificate| matches!(certificate.found, Some(Verdict::Unknown(_)));
+    if let Some(certificate) = findings.certificates.iter().find(given_up)
+        && let Some((path, states)) = kept.written()?
+    {
+        let (path, run, states) = (path.display(), &certificate.run, grouped(states));
+        anstream::eprintln!(
+            "wrote {path}, {states} states; `lockstep-check check {run} --resume {path}` goes on"
+        );
+    }
+    Ok(())
 }
 
 /// The runs called `names`; all of the tier if there are none.

@@ -33,11 +33,12 @@ use std::io;
 use std::path::PathBuf;
 
 use lockstep_model::ci::ShardError;
-use lockstep_model::explore::Settings;
+use lockstep_model::explore::{Keeper, Settings};
 use lockstep_model::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
 use thiserror::Error;
 
-use crate::watch::{Display, MemoryLimit, Watch};
+use crate::checkpoint::{CheckpointError, Checkpoints};
+use crate::watch::{Display, MemoryLimit, Stop, Watch};
 use lockstep_model::screen::Screen;
 
 /// What keeps a command from being performed.
@@ -49,6 +50,9 @@ pub(crate) enum Trouble {
     /// The manifest cannot be used.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    /// A checkpoint cannot be used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// A file is no certificate.
     #[error("{path} is no certificate of a run; remove it, or perform the run again: {source}")]
     NoCertificate {
@@ -94,6 +98,7 @@ impl Trouble {
     /// The exit code it asks for.
     pub(crate) const fn exit(&self) -> Exit {
         match self {
+            Self::Checkpoint(error) => error.exit(),
             Self::Failure(failure) => failure.exit,
             Self::New(error) => error.exit(),
             Self::Shard(_) | Self::Traces(_) => Exit::Usage,
@@ -116,13 +121,18 @@ struct Session<'a> {
     judged: bool,
     display: Display,
     screen: Screen<'a>,
+    /// Where the only run is kept.
+    kept: Option<Checkpoints>,
+    stop: Stop,
 }
 
 impl Session<'_> {
     fn perform<'a>(&self, run: &'a Run) -> Performed<'a> {
         let known = self.recorded.and_then(|manifest| manifest.find(run.name)).map(|record| record.unique);
         let watch = Watch::new(run.name, known, self.memory.clone(), self.display);
-        let settings = Settings { observer: Some(&watch), ..self.settings };
+        let watch = watch.until(self.stop.clone());
+        let keeper = self.kept.as_ref().map(|kept| kept as &dyn Keeper);
+        let settings = Settings { observer: Some(&watch), keeper, ..self.settings };
         let performed = Performed::new(run, &settings, self.recorded.filter(|_| self.judged));
         watch.clear();
         performed

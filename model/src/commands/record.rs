@@ -7,7 +7,7 @@ use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, r
 
 use super::{Session, Trouble, covered, first_failure, perform};
 use crate::options::Effort;
-use crate::watch::Display;
+use crate::watch::{Display, Stop};
 use lockstep_model::screen::Screen;
 
 /// Performs the runs to be recorded and writes what they find.
@@ -67,6 +67,8 @@ fn texts(
         judged: false,
         display: Display::of_stderr(),
         screen: Screen::new(registry, false, false),
+        kept: None,
+        stop: Stop::default(),
     };
     let performed = perform(&runs, &session, &mut |_| Ok(()))?;
     if let Some(failure) = first_failure(&performed) {

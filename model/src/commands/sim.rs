@@ -97,7 +97,7 @@ fn print(
     writeln!(out, "{}: {said}", run.name)?;
     writeln!(
         out,
-        "  {} distinct states, up to {} steps from the start without a loop; reached: {}",
+        "  {} distinct states, up to {} steps from the start; reached: {}",
         grouped(met.states.len() as u64),
         grouped(met.deepest),
         if met.reached.is_empty() { "nothing".to_owned() } else { names(met).join(", ") }

@@ -14,6 +14,12 @@ pub enum ExploreError {
         /// Name of the property.
         name: &'static str,
     },
+    /// What was kept of a search cannot be read, or is none of this model's.
+    #[error("the search that was kept cannot go on: {text}; leave it out and explore anew")]
+    Kept {
+        /// What is wrong.
+        text: String,
+    },
     /// The model has no initial state.
     #[error("the model has no initial state inside its boundary; give it one in `init_states`")]
     NoInitialState,
@@ -33,4 +39,10 @@ pub enum ExploreError {
         /// How many are possible.
         limit: usize,
     },
+}
+
+impl From<std::io::Error> for ExploreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Kept { text: error.to_string() }
+    }
 }

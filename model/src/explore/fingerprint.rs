@@ -28,7 +28,8 @@ pub fn collision_bound(unique: u64) -> f64 {
     states * states / 2f64.powi(BITS + 1)
 }
 
-struct Fingerprinter {
+/// What absorbs a stream. The fingerprint depends on how the stream is cut into writes.
+pub struct Fingerprinter {
     lanes: [u64; 2],
     word: u64,
     filled: u32,
@@ -41,7 +42,9 @@ impl Default for Fingerprinter {
 }
 
 impl Fingerprinter {
-    fn fingerprint(mut self) -> u128 {
+    /// The fingerprint of what was written; never zero.
+    #[must_use]
+    pub fn fingerprint(mut self) -> u128 {
         let filled = self.filled;
         self.absorb();
         self.word = u64::from(filled);

@@ -2,11 +2,13 @@
 //!
 //! Edges are kept in the order of their source, 12 bytes each; a state's edges are its steps in the model's order.
 
+use std::io::{self, Read, Write};
 use std::ops::Range;
 
 use super::expand::Edges;
 use super::model::{StateMarks, StepMarks};
 use super::seen::Claim;
+use super::snapshot::{Store, load_all, store_all, unfit};
 
 /// Number of obligations that fit into the marks of a state or step.
 pub(crate) const MOST_OBLIGATIONS: usize = 31;
@@ -55,6 +57,22 @@ impl Graph {
             self.ends.push(self.ends.last().copied().unwrap_or_default() + u64::from(degree));
             self.states.push(marks);
         }
+    }
+
+    /// What [`Store::store`] wrote of a search that knows so many states.
+    pub(crate) fn load(input: &mut dyn Read, known: u32) -> io::Result<Self> {
+        let graph = Self {
+            ends: load_all(input)?,
+            states: load_all(input)?,
+            targets: load_all(input)?,
+            steps: load_all(input)?,
+        };
+        let edges = graph.targets.len();
+        let whole = graph.ends.len() == graph.states.len()
+            && graph.ends.last().copied().unwrap_or_default() == edges as u64
+            && graph.steps.len() == edges;
+        let sound = graph.ends.is_sorted() && graph.targets.iter().all(|target| *target < known);
+        if whole && sound { Ok(graph) } else { Err(unfit("its graph is not one")) }
     }
 
     /// Number of states.
@@ -123,6 +141,15 @@ impl Graph {
             }
         }
         self.nodes().filter(|node| !free[*node as usize]).collect()
+    }
+}
+
+impl Store for Graph {
+    fn store(&self, out: &mut dyn Write) -> io::Result<()> {
+        store_all(out, self.ends.len(), self.ends.iter().copied())?;
+        store_all(out, self.states.len(), self.states.iter().copied())?;
+        store_all(out, self.targets.len(), self.targets.iter().copied())?;
+        store_all(out, self.steps.len(), self.steps.iter().copied())
     }
 }
 

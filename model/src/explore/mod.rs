@@ -7,8 +7,10 @@
 //!                                                          graph ─▶ liveness: trapped states, fair cycles
 //! ```
 //!
-//! Reading order: `model` (what a model offers), `search`, `observe` (who looks on), `expand`, `seen` and `fingerprint`, `trail`; then
-//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the second opinion; `erased` lets many types of model share all of this.
+//! Reading order: `model` (what a model offers), `search`, `tally` and `level`, `observe` (who looks on), `expand`, `seen` and
+//! `fingerprint`, `trail`, `snapshot` (a search that goes on in another process); then
+//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the
+//! second opinion; `erased` lets many types of model share all of this.
 //!
 //! What is promised: no cap unless asked for, and then no verdict when it is reached; the same counts and the same
 //! counterexample with any number of threads; the counterexample is a shortest one, and among those the first by
@@ -24,12 +26,15 @@ mod expand;
 mod fingerprint;
 mod forecast;
 mod graph;
+mod level;
 mod liveness;
 mod model;
 mod notes;
 mod observe;
 mod search;
 mod seen;
+mod snapshot;
+mod tally;
 mod trail;
 mod wander;
 
@@ -41,7 +46,7 @@ pub use erased::{AnyAction, AnyState, Erased};
 pub use error::ExploreError;
 pub use event::{Collective, Happening, StepEvent};
 pub(crate) use expand::message_of;
-pub use fingerprint::collision_bound;
+pub use fingerprint::{Fingerprinter, collision_bound};
 pub use forecast::{Forecast, forecast};
 pub(crate) use liveness::goal_in_reach;
 pub use liveness::{Stall, explore_live, idle_marks, stall, turning_point};
@@ -49,6 +54,7 @@ pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks, WAITS
 pub use notes::{MOST_NOTES, Notes};
 pub use observe::{Observer, Pulse};
 pub use search::{Counts, End, Exploration, Settings, Unknown, explore};
+pub use snapshot::{Keeper, Resumed, Snapshot};
 pub use trail::{Trail, Walk};
 pub(crate) use trail::{actions, steps};
 pub use wander::{Wandered, wander};

@@ -1,5 +1,9 @@
 //! What the steps of an exploration covered: a set of indices into the list of a model.
 
+use std::io::{self, Read, Write};
+
+use super::snapshot::{Store, load_all, store_all, unfit};
+
 /// Most points that a model may list.
 pub const MOST_NOTES: usize = 64 * WORDS;
 const WORDS: usize = 4;
@@ -25,6 +29,18 @@ impl Notes {
     /// Adds what others noted.
     pub fn join(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(word, other)| *word |= other);
+    }
+
+    /// What [`Store::store`] wrote.
+    pub(crate) fn load(input: &mut dyn Read) -> io::Result<Self> {
+        let words = load_all(input)?.try_into();
+        words.map(Self).map_err(|_| unfit("its notes are not of this length"))
+    }
+}
+
+impl Store for Notes {
+    fn store(&self, out: &mut dyn Write) -> io::Result<()> {
+        store_all(out, WORDS, self.0.into_iter())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Ids are given in breadth-first order (by parent, then by action), so that the fault with the smallest id has a
 //! shortest path, and the same one with any number of threads.
 
-use std::collections::VecDeque;
+use std::io::Read;
 use std::ops::ControlFlow;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use super::error::ExploreError;
 use super::expand::{Harvest, Marking, View, expand};
 use super::fingerprint::fingerprint;
 use super::graph::Graph;
+use super::level::{Level, revive};
 use super::model::Explorable;
 use super::notes::{MOST_NOTES, Notes};
 use super::observe::{Observer, Pulse};
 use super::seen::{Origin, Seen};
+use super::snapshot::{Keeper, Resumed, Snapshot, Word, unfit};
+use super::tally::{Spent, Tally};
 use super::trail::{ROOT, Trail, Trails};
 
-/// States expanded between two looks at the budget. Fixed, because the counts of a search that ends early depend on
-/// it; the order of ids does not.
-const BLOCK: usize = 1 << 14;
 pub(super) const MOST_PROPERTIES: usize = 64;
 const MOST_KINDS: usize = 128;
 /// What judging progress takes for each step, beyond the recorded graph: the edges backward, and some words a state.
@@ -40,6 +40,8 @@ pub struct Settings<'a> {
     pub most_time: Option<Duration>,
     /// What looks on, and may end the search without a verdict.
     pub observer: Option<&'a dyn Observer>,
+    /// Where the search is kept, and what it goes on from.
+    pub keeper: Option<&'a dyn Keeper>,
 }
 
 /// Size of what was explored.
@@ -68,6 +70,8 @@ pub enum Unknown {
     Memory,
     /// The budget of states was spent.
     States,
+    /// Somebody asked for an end.
+    Stopped,
     /// The budget of time was spent.
     Time,
 }
@@ -120,8 +124,10 @@ pub struct Exploration {
     pub frontier: u64,
     /// What the steps covered.
     pub notes: Notes,
-    /// Time from start to end.
+    /// Time from start to end, that before it was resumed included.
     pub elapsed: Duration,
+    /// What it was resumed from.
+    pub resumed: Option<Resumed>,
     /// Ways back to the initial states.
     pub(crate) trails: Trails,
     /// The state graph, if it was recorded.
@@ -150,7 +156,7 @@ impl Exploration {
 /// Explores `model` until it is exhausted, at fault, or out of budget.
 ///
 /// # Errors
-/// Any [`ExploreError`] but `Nondeterministic`, before a single state is expanded.
+/// Any [`ExploreError`], before a single state is expanded.
 pub fn explore<M: Explorable>(model: &M, settings: &Settings) -> Result<Exploration, ExploreError> {
     search(model, settings, None)
 }
@@ -191,14 +197,8 @@ struct Search<'a, M: Explorable> {
     seen: Seen<M::State>,
     trails: Trails,
     graph: Option<Graph>,
-    counts: Counts,
-    levels: Vec<u64>,
-    expanded: u32,
-    between_rounds: u64,
-    cut: u64,
-    witnessed: u64,
-    fired: u128,
-    notes: Notes,
+    tally: Tally,
+    resumed: Option<Resumed>,
 }
 
 impl<'a, M: Explorable> Search<'a, M> {
@@ -219,37 +219,32 @@ impl<'a, M: Explorable> Search<'a, M> {
             trails: Trails::default(),
             graph: marking.is_some().then(Graph::default),
             marking,
-            counts: Counts::default(),
-            levels: Vec::new(),
-            expanded: 0,
-            between_rounds: 0,
-            cut: 0,
-            witnessed: 0,
-            fired: 0,
-            notes: Notes::default(),
+            tally: Tally::default(),
+            resumed: None,
         }
     }
 
     fn run(mut self) -> Result<Exploration, ExploreError> {
-        let mut level = self.roots();
-        if level.blocks.is_empty() {
-            return Err(ExploreError::NoInitialState);
-        }
+        let kept = self.settings.keeper.map_or(Ok(None), Keeper::resume)?;
+        let (mut level, mut next) = match kept {
+            Some(mut kept) => self.resume(&mut *kept)?,
+            None => (self.roots()?, Level::default()),
+        };
         let end = loop {
-            self.levels.push(level.len());
-            level = match self.expand_level(level) {
-                Ok(next) => next,
+            level = match self.expand_level(level, next) {
+                Ok(found) => found,
                 Err(end) => break end,
             };
-            if level.blocks.is_empty() {
+            if level.is_empty() {
                 break self.exhausted();
             }
-            self.counts.depth += 1;
+            self.tally.levels.push(level.len());
+            next = Level::default();
         };
         Ok(self.finish(end))
     }
 
-    fn roots(&mut self) -> Level<M::State> {
+    fn roots(&mut self) -> Result<Level<M::State>, ExploreError> {
         let mut level = Level::default();
         for (index, state) in (0u32..).zip(self.model.init_states()) {
             if self.model.within_boundary(&state) {
@@ -261,17 +256,66 @@ impl<'a, M: Explorable> Search<'a, M> {
             self.trails.push(origin);
             level.push(state);
         }
-        level
+        self.tally.levels.push(level.len());
+        if level.is_empty() { Err(ExploreError::NoInitialState) } else { Ok(level) }
     }
 
-    fn expand_level(&mut self, mut level: Level<M::State>) -> Result<Level<M::State>, End> {
-        let mut next = Level::default();
-        while let Some(block) = level.blocks.pop_front() {
-            self.check_budget()?;
+    /// Takes up what a [`Snapshot`] wrote: what is left of the level that was being expanded, and what was found of the next one.
+    fn resume(&mut self, kept: &mut dyn Read) -> Result<(Level<M::State>, Level<M::State>), ExploreError> {
+        self.tally = Tally::load(kept)?;
+        self.trails = Trails::load(kept)?;
+        let known = u32::try_from(self.trails.len()).unwrap_or(u32::MAX);
+        self.graph = (u32::get(kept)? != 0).then(|| Graph::load(kept, known)).transpose()?;
+        self.seen = Seen::load(kept, known)?;
+        let (first, level_end) = (self.tally.expanded, self.tally.level_end());
+        if first >= level_end || level_end > known || self.graph.is_some() != self.marking.is_some() {
+            return Err(unfit("its parts do not belong together").into());
+        }
+        self.resumed = Some(Resumed { states: u64::from(known), seconds: self.tally.earlier.as_secs_f64() });
+        let (mut level, mut next) = (Level::default(), Level::default());
+        revive(self.model, &self.trails, first, &mut |id, state| {
+            if self.seen.id_of(fingerprint(&state)) != Some(id) {
+                return Err(ExploreError::Nondeterministic);
+            }
+            if id < level_end {
+                level.push(state)
+            } else {
+                next.push(state)
+            }
+            Ok(())
+        })?;
+        Ok((level, next))
+    }
+
+    /// Expands `level`, of whose successors `next` are found already.
+    fn expand_level(
+        &mut self,
+        mut level: Level<M::State>,
+        mut next: Level<M::State>,
+    ) -> Result<Level<M::State>, End> {
+        while !level.is_empty() {
+            self.pause()?;
+            let block = level.pop().unwrap_or_default();
             let harvests = self.expand_block(&block)?;
             self.merge(harvests, &mut next)?;
         }
         Ok(next)
+    }
+
+    /// Looks at the budget between two blocks, and has the search kept if that is due or the last chance.
+    fn pause(&self) -> Result<(), End> {
+        let within_budget = self.check_budget();
+        if let Some(keeper) = self.settings.keeper
+            && (within_budget.is_err() || keeper.is_due())
+        {
+            let spent = Spent(&self.tally, self.elapsed());
+            keeper.keep(&Snapshot {
+                counts: self.tally.counts(self.trails.len()),
+                elapsed: spent.1,
+                parts: [&spent, &self.trails, &self.graph, &self.seen],
+            });
+        }
+        within_budget
     }
 
     fn check_budget(&self) -> Result<(), End> {
@@ -287,19 +331,24 @@ impl<'a, M: Explorable> Search<'a, M> {
         }
     }
 
+    /// Time spent by all processes.
+    fn elapsed(&self) -> Duration {
+        self.tally.earlier + self.started.elapsed()
+    }
+
     fn pulse(&self) -> Pulse<'_> {
-        let graph = if self.graph.is_some() { self.counts.transitions * EDGE_BYTES } else { 0 };
+        let graph = if self.graph.is_some() { self.tally.transitions * EDGE_BYTES } else { 0 };
         Pulse {
-            counts: Counts { unique: self.trails.len() as u64, ..self.counts },
+            counts: self.tally.counts(self.trails.len()),
             frontier: self.frontier(),
-            levels: &self.levels,
+            levels: &self.tally.levels,
             elapsed: self.started.elapsed(),
             ahead: self.seen.growth() + graph,
         }
     }
 
     fn frontier(&self) -> u64 {
-        (self.trails.len() as u64).saturating_sub(u64::from(self.expanded))
+        (self.trails.len() as u64).saturating_sub(u64::from(self.tally.expanded))
     }
 
     /// Expands `block`, or returns the first fault in it.
@@ -309,10 +358,10 @@ impl<'a, M: Explorable> Search<'a, M> {
             properties: &self.properties,
             marking: self.marking.as_ref(),
             seen: &self.seen,
-            witnessed: self.witnessed,
+            witnessed: self.tally.witnessed,
         };
-        let mut harvests = expand(&view, block, self.expanded, self.threads);
-        self.expanded += u32::try_from(block.len()).unwrap_or(u32::MAX);
+        let mut harvests = expand(&view, block, self.tally.expanded, self.threads);
+        self.tally.expanded += u32::try_from(block.len()).unwrap_or(u32::MAX);
         harvests.iter_mut().find_map(|harvest| harvest.end.take()).map_or(Ok(harvests), Err)
     }
 
@@ -320,12 +369,7 @@ impl<'a, M: Explorable> Search<'a, M> {
         let first = u32::try_from(self.trails.len()).unwrap_or(u32::MAX);
         let settled = self.seen.settle(first).ok_or(End::Unknown(Unknown::Ids))?;
         for harvest in harvests {
-            self.counts.transitions += harvest.transitions;
-            self.cut += harvest.cut;
-            self.between_rounds += harvest.between_rounds;
-            self.witnessed |= harvest.witnessed;
-            self.fired |= harvest.fired;
-            self.notes.join(&harvest.notes);
+            self.tally.add(&harvest);
             if let Some(graph) = &mut self.graph {
                 graph.extend(harvest.edges, |claim| settled.id_of(claim));
             }
@@ -338,63 +382,25 @@ impl<'a, M: Explorable> Search<'a, M> {
     }
 
     const fn exhausted(&self) -> End {
-        if self.cut > 0 { End::Unknown(Unknown::Boundary { cut: self.cut }) } else { End::Exhausted }
+        let cut = self.tally.cut;
+        if cut > 0 { End::Unknown(Unknown::Boundary { cut }) } else { End::Exhausted }
     }
 
-    /// The witnesses and kinds of action that were reached, and those that were not.
-    fn witnesses(&self) -> (Vec<String>, Vec<String>) {
-        let sometimes = |(index, property): (usize, &Property<M>)| {
-            let witnessed = self.witnessed & (1 << index) != 0;
-            matches!(property.expectation, Expectation::Sometimes)
-                .then(|| (property.name.to_owned(), witnessed))
-        };
-        let fired = |(index, kind): (usize, &str)| (format!("action {kind}"), self.fired & (1 << index) != 0);
-        let witnesses = self.properties.iter().enumerate().filter_map(sometimes);
-        let all = witnesses.chain(self.model.kinds().into_iter().enumerate().map(fired));
-        let (reached, missing): (Vec<_>, Vec<_>) = all.partition(|(_, reached)| *reached);
-        let names = |named: Vec<(String, bool)>| named.into_iter().map(|(name, _)| name).collect();
-        (names(reached), names(missing))
-    }
-
-    fn finish(mut self, end: End) -> Exploration {
-        self.counts.unique = self.trails.len() as u64;
-        let (reached, missing) = self.witnesses();
+    fn finish(self, end: End) -> Exploration {
+        let (reached, missing) = self.tally.witnesses(self.model, &self.properties);
         Exploration {
             end,
-            counts: self.counts,
+            counts: self.tally.counts(self.trails.len()),
             missing,
             reached,
             frontier: self.frontier(),
-            levels: self.levels,
-            between_rounds: self.between_rounds,
-            notes: self.notes,
-            elapsed: self.started.elapsed(),
+            elapsed: self.elapsed(),
+            resumed: self.resumed,
+            levels: self.tally.levels,
+            between_rounds: self.tally.between_rounds,
+            notes: self.tally.notes,
             trails: self.trails,
             graph: self.graph,
-        }
-    }
-}
-
-/// States at one distance from the initial ones, in blocks that are dropped as soon as they are expanded.
-struct Level<S> {
-    blocks: VecDeque<Vec<S>>,
-}
-
-impl<S> Default for Level<S> {
-    fn default() -> Self {
-        Self { blocks: VecDeque::new() }
-    }
-}
-
-impl<S> Level<S> {
-    fn len(&self) -> u64 {
-        self.blocks.iter().map(|block| block.len() as u64).sum()
-    }
-
-    fn push(&mut self, state: S) {
-        match self.blocks.back_mut() {
-            Some(block) if block.len() < BLOCK => block.push(state),
-            Some(_) | None => self.blocks.push_back(vec![state]),
         }
     }
 }

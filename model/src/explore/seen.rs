@@ -4,7 +4,10 @@
 //! state claimed twice keeps the smaller origin, so that the order is that of a search on one thread. Shards have a
 //! lock each and grow alone, so that growth never needs twice the memory of the whole.
 
+use std::io::{self, Read, Write};
 use std::sync::{Mutex, PoisonError};
+
+use super::snapshot::{Store, load_each, store_all, unfit};
 
 const SHARD_BITS: u32 = 8;
 const FIRST_SLOTS: usize = 16;
@@ -76,6 +79,29 @@ impl<S> Seen<S> {
         if entry < NEW { Claim::Known(entry) } else { Claim::New { shard: number, index: entry - NEW } }
     }
 
+    /// The id of the state with this fingerprint, if it is settled.
+    pub(crate) fn id_of(&self, fingerprint: u128) -> Option<u32> {
+        let shard = relock(self.shards[shard_of(fingerprint) as usize].lock());
+        let slot = slot_in(&shard.fingerprints, fingerprint);
+        (shard.fingerprints[slot] == fingerprint).then_some(shard.entries[slot]).filter(|id| *id < NEW)
+    }
+
+    /// What [`Store::store`] wrote of a search that knows so many states.
+    pub(crate) fn load(input: &mut dyn Read, known: u32) -> io::Result<Self> {
+        let mut seen = Self::new();
+        let mut taken = 0u32;
+        load_each(input, &mut |(fingerprint, id): (u128, u32)| {
+            let shard = relock(seen.shards[shard_of(fingerprint) as usize].get_mut());
+            let sound = fingerprint != EMPTY && id < known && taken < known;
+            if !sound || !shard.restore(fingerprint, id) {
+                return Err(unfit("its set of states is not one"));
+            }
+            taken += 1;
+            Ok(())
+        })?;
+        if taken == known { Ok(seen) } else { Err(unfit("its set of states is not whole")) }
+    }
+
     /// Gives the new states the ids from `first` on; `None` when there are not enough ids.
     pub(crate) fn settle(&mut self, first: u32) -> Option<Settled<S>> {
         let mut shards: Vec<&mut Shard<S>> =
@@ -96,6 +122,15 @@ impl<S> Seen<S> {
         }
         shards.iter_mut().for_each(|shard| shard.fresh.clear());
         Some(settled)
+    }
+}
+
+/// Between blocks, when all states are settled.
+impl<S> Store for Seen<S> {
+    fn store(&self, out: &mut dyn Write) -> io::Result<()> {
+        let shards: Vec<_> = self.shards.iter().map(|shard| relock(shard.lock())).collect();
+        let all = shards.iter().flat_map(|shard| shard.settled());
+        store_all(out, shards.iter().map(|shard| shard.used).sum(), all)
     }
 }
 
@@ -140,16 +175,36 @@ impl<S> Shard<S> {
     }
 
     fn take_in(&mut self, fingerprint: u128, origin: Origin, state: S) -> u32 {
+        let entry = NEW + u32::try_from(self.fresh.len()).unwrap_or(NEW - 1);
+        let slot = self.insert(fingerprint, entry);
+        self.fresh.push(Fresh { origin, slot, state: Some(state) });
+        entry
+    }
+
+    /// Puts in what is not there yet; the slot.
+    fn insert(&mut self, fingerprint: u128, entry: u32) -> usize {
         if self.used * 4 >= self.fingerprints.len() * 3 {
             self.grow();
         }
         let slot = slot_in(&self.fingerprints, fingerprint);
-        let entry = NEW + u32::try_from(self.fresh.len()).unwrap_or(NEW - 1);
         self.fingerprints[slot] = fingerprint;
         self.entries[slot] = entry;
         self.used += 1;
-        self.fresh.push(Fresh { origin, slot, state: Some(state) });
-        entry
+        slot
+    }
+
+    /// Puts a settled state in; whether it was not there.
+    fn restore(&mut self, fingerprint: u128, id: u32) -> bool {
+        let is_new = self.fingerprints[slot_in(&self.fingerprints, fingerprint)] == EMPTY;
+        if is_new {
+            self.insert(fingerprint, id);
+        }
+        is_new
+    }
+
+    fn settled(&self) -> impl Iterator<Item = (u128, u32)> {
+        let entries = self.fingerprints.iter().copied().zip(self.entries.iter().copied());
+        entries.filter(|(fingerprint, _)| *fingerprint != EMPTY)
     }
 
     fn settle(&mut self, index: usize, id: u32) -> Option<S> {

@@ -2,9 +2,12 @@
 //!
 //! States are not kept: each id holds its parent's id and the index of the action taken there.
 
+use std::io::{self, Read, Write};
+
 use super::error::ExploreError;
 use super::model::Explorable;
 use super::seen::Origin;
+use super::snapshot::{Store, load_each, store_all, unfit};
 
 /// Parent of the initial states, whose action is their index in `init_states`.
 pub(crate) const ROOT: u32 = u32::MAX;
@@ -26,9 +29,27 @@ impl Trails {
         self.origins.iter().take_while(|origin| origin.parent == ROOT).count() as u64
     }
 
+    /// The origin of each state, by id.
+    pub(crate) fn origins(&self) -> impl DoubleEndedIterator<Item = Origin> + ExactSizeIterator {
+        self.origins.iter().copied()
+    }
+
     /// Adds the next state.
     pub(crate) fn push(&mut self, origin: Origin) {
         self.origins.push(origin);
+    }
+
+    /// What [`Store::store`] wrote.
+    pub(crate) fn load(input: &mut dyn Read) -> io::Result<Self> {
+        let mut origins = Vec::new();
+        load_each(input, &mut |(parent, action): (u32, u32)| {
+            if parent != ROOT && parent as usize >= origins.len() {
+                return Err(unfit("a state comes before its parent"));
+            }
+            origins.push(Origin { parent, action });
+            Ok(())
+        })?;
+        Ok(Self { origins })
     }
 
     /// The shortest way to state `id`.
@@ -41,6 +62,12 @@ impl Trails {
         }
         actions.reverse();
         Trail { root: origin.action, actions }
+    }
+}
+
+impl Store for Trails {
+    fn store(&self, out: &mut dyn Write) -> io::Result<()> {
+        store_all(out, self.origins.len(), self.origins().map(|origin| (origin.parent, origin.action)))
     }
 }
 

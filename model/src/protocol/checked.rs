@@ -5,8 +5,9 @@ use stateright::{Model, Property};
 
 use super::cells::cells;
 use super::design::{Claims, FactOf, Protocol, SiteOf, StateOf};
+use super::events::events;
 use super::state::{FIXED_ORDER, Step, after, first, steps};
-use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN};
 
 /// A protocol that can be explored.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl<P: Protocol> Checked<P> {
     }
 
     fn lane(&self, state: &StateOf<P>, rank: usize) -> Lane {
-        let mut lane = Lane::new(format!("rank {rank}")).with("is in", state.words(rank));
+        let mut lane = Lane::new(format!("rank {rank}")).with(WAITS_IN, state.words(rank));
         lane.cells.extend(self.0.describe(&state.ranks[rank]));
         lane.cells.extend(state.has_left(rank).then(|| ("left".to_owned(), "yes".to_owned())));
         let fault = state.fault_of(rank);
@@ -84,6 +85,10 @@ impl<P: Protocol> Explorable for Checked<P> {
             Step::Turn(rank) => format!("rank {rank} turns"),
             Step::Take(rank, ticket) => format!("{:?} completes on rank {rank}", ticket.site),
         }
+    }
+
+    fn events(&self, before: &StateOf<P>, action: &Self::Action, after: &StateOf<P>) -> Vec<StepEvent> {
+        events(self, before, action, after)
     }
 
     /// Facts are not listed: a protocol may have none, and one that has says what they must bring about.

@@ -44,6 +44,11 @@ struct Seat<S> {
 }
 
 impl<S> Seat<S> {
+    /// What was entered and not taken, oldest first.
+    fn held(&self) -> impl Iterator<Item = &Ticket<S>> {
+        self.outcomes.iter().chain(&self.entered).map(|posted| &posted.ticket)
+    }
+
     fn is_empty(&self) -> bool {
         self.entered.is_empty() && self.outcomes.is_empty()
     }
@@ -56,6 +61,16 @@ pub(super) enum Misfit {
     Mismatch,
     /// A rank is past a collective in which another waits for it.
     Skip,
+}
+
+/// What a step changed, as ranks with what they entered.
+pub(super) struct Change<S> {
+    /// What the rank that moved has entered.
+    pub(super) entered: Vec<(usize, Ticket<S>)>,
+    /// What completed, on each member.
+    pub(super) completed: Vec<(usize, Ticket<S>)>,
+    /// What does not meet, if the step was a misfit.
+    pub(super) unmet: Vec<(usize, Ticket<S>)>,
 }
 
 /// All communicators that are in use.
@@ -179,6 +194,38 @@ impl<S: Meeting> Communicators<S> {
     /// What a rank has entered and what has not completed.
     pub(super) fn entered(&self, rank: usize) -> impl Iterator<Item = &Ticket<S>> {
         self.streams.values().flat_map(move |seats| &seats[rank].entered).map(|posted| &posted.ticket)
+    }
+
+    /// What changed since `before` in a step of `rank`, which took the outcome of `taken` if that is something.
+    pub(super) fn change_since(
+        &self,
+        before: &Self,
+        (rank, taken): (usize, Option<&Ticket<S>>),
+        is_misfit: bool,
+    ) -> Change<S> {
+        let taken = taken.map(|ticket| Identity::of(ticket, self.gone.len()));
+        let mut change = Change { entered: Vec::new(), completed: Vec::new(), unmet: Vec::new() };
+        for (identity, seats) in &self.streams {
+            let old = before.streams.get(identity);
+            let held = |other: usize| {
+                let (entered, outcomes) =
+                    old.map_or((0, 0), |seats| (seats[other].entered.len(), seats[other].outcomes.len()));
+                (entered, outcomes - usize::from(other == rank && taken == Some(*identity) && outcomes > 0))
+            };
+            let (entered, outcomes) = held(rank);
+            let made = seats[rank].held().skip(entered + outcomes).map(|ticket| (rank, *ticket));
+            change.entered.extend(made);
+            for (other, seat) in seats.iter().enumerate() {
+                let new = seat.outcomes.iter().skip(held(other).1);
+                change.completed.extend(new.map(|posted| (other, posted.ticket)));
+            }
+            if is_misfit {
+                let place = entered.max(seats[rank].entered.len().saturating_sub(1));
+                let at = |(other, seat): (usize, &Seat<S>)| Some((other, seat.entered.get(place)?.ticket));
+                change.unmet.extend(seats.iter().enumerate().filter_map(at));
+            }
+        }
+        change
     }
 
     /// Whether nothing is entered and nothing is left to be taken.

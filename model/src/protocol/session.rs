@@ -1,6 +1,8 @@
 //! A designer's program in one line: a command line, the runs, and an exit code.
 
-use std::io;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -11,6 +13,7 @@ use lockstep_spec::{FINGERPRINT, invariant};
 use super::checked::Checked;
 use super::design::{Claims, Protocol};
 use super::state::FIXED_ORDER;
+use crate::explain::{Trace, replay};
 use crate::runs::{Effort, Exit, Performed, Progress, PropertyDoc, Registry, Run};
 use crate::screen::Screen;
 
@@ -57,6 +60,12 @@ struct Options {
     /// In JSON, show counterexamples that are expected, too; text always does
     #[arg(long)]
     trace: bool,
+    /// Write the counterexample of the only RUN to FILE; `lockstep-check explain FILE --format …` draws it for other tools
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Take the steps of a counterexample that --save wrote again, instead of exploring: the same violation, or where it diverges
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "trace", "save"])]
+    replay: Option<PathBuf>,
     #[command(flatten)]
     effort: Effort,
 }
@@ -72,7 +81,11 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
         Ok(options) => options,
         Err(error) => error.exit(),
     };
-    let exit = match perform(&registry, options) {
+    let performed = match &options.replay {
+        Some(path) => take_again(&registry, path),
+        None => perform(&registry, options),
+    };
+    let exit = match performed {
         Ok(exit) => exit,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
         Err(error) => {
@@ -101,15 +114,61 @@ fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
     }
     let named = |run: &&Run| options.names.is_empty() || options.names.iter().any(|name| name == run.name);
     let runs: Vec<&Run> = registry.runs.iter().filter(named).collect();
+    if options.save.is_some() && runs.len() != 1 {
+        anstream::eprintln!("--save writes the counterexample of one run; name one, and only one");
+        return Ok(Exit::Usage);
+    }
     let screen = Screen::new(registry, options.json, options.trace || !options.json);
     let settings = options.effort.into();
     let mut performed = Vec::new();
     for run in runs {
         let one = Performed::new(run, &settings, None);
         screen.show(&one, None)?;
+        options.save.as_ref().map_or(Ok(()), |path| save(&one, registry, path))?;
         performed.push(one);
     }
     screen.sum_up(&performed)?;
     let failure = performed.iter().find_map(|performed| performed.failure.as_ref());
     Ok(failure.map_or(Exit::Ok, |failure| failure.exit))
+}
+
+/// Writes the counterexample of a run, if it has one.
+fn save(performed: &Performed<'_>, registry: &Registry, path: &Path) -> io::Result<()> {
+    let (shown, name) = (path.display(), performed.run.name);
+    let Some(trace) = Trace::of(performed, registry) else {
+        anstream::eprintln!("{name} has no counterexample; {shown} is not written");
+        return Ok(());
+    };
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"));
+    fs::write(path, trace.to_json()?).map_err(named)?;
+    anstream::eprintln!(
+        "wrote {shown}; `lockstep-check explain {shown}` shows it, --replay {shown} repeats it"
+    );
+    Ok(())
+}
+
+/// Takes the steps of the counterexample in a file again.
+fn take_again(registry: &Registry, path: &Path) -> io::Result<Exit> {
+    let read = fs::read_to_string(path).map_err(|error| error.to_string());
+    let trace = match read.and_then(|text| Trace::from_json(&text).map_err(|error| error.to_string())) {
+        Ok(trace) => trace,
+        Err(why) => {
+            anstream::eprintln!(
+                "cannot read {}: {why}; give --replay a file that --save wrote",
+                path.display()
+            );
+            return Ok(Exit::Usage);
+        }
+    };
+    match replay(&trace, registry) {
+        Ok(found) => {
+            found.warnings.iter().for_each(|warning| anstream::eprintln!("warning: {warning}"));
+            writeln!(anstream::stdout(), "{}, {}: {}", trace.run, trace.property, found.finding)?;
+            Ok(found.exit())
+        }
+        Err(failure) => {
+            anstream::eprintln!("{}", failure.text);
+            Ok(failure.exit)
+        }
+    }
 }

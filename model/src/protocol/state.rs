@@ -7,7 +7,7 @@ use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::ticket::Ticket;
 
 use super::collective::Meeting;
-use super::communicators::{Communicators, Misfit};
+use super::communicators::{Change, Communicators, Misfit};
 use super::design::{FactOf, Protocol, SiteOf, StateOf};
 use crate::rebase::Renaming;
 use crate::world::Interleaving;
@@ -66,6 +66,17 @@ impl<R: RankProgram<Site: Meeting>, A> State<R, A> {
     /// What a rank is in, for a person.
     pub(super) fn words(&self, rank: usize) -> String {
         self.communicators.words(rank)
+    }
+
+    /// What a step of `rank` changed since `before`; `taken` is what it took.
+    pub(super) fn change_since(
+        &self,
+        before: &Self,
+        rank: usize,
+        taken: Option<&Ticket<R::Site>>,
+    ) -> Change<R::Site> {
+        let is_misfit = matches!(self.wrong, Some(Wrong::Misfit(_)));
+        self.communicators.change_since(&before.communicators, (rank, taken), is_misfit)
     }
 
     /// Whether a rank may not turn before it has taken an outcome.

@@ -25,6 +25,6 @@ pub struct Effort {
 impl From<Effort> for Settings<'static> {
     fn from(effort: Effort) -> Self {
         let most_time = effort.most_seconds.map(Duration::from_secs);
-        Self { threads: effort.threads, most_states: effort.most_states, most_time, observer: None }
+        Self { threads: effort.threads, most_states: effort.most_states, most_time, ..Self::default() }
     }
 }

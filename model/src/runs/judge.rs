@@ -109,6 +109,7 @@ pub fn give_up(unknown: &Unknown) -> String {
                 .to_owned()
         }
         Unknown::States => "the budget of states is spent; raise it or leave it out".to_owned(),
+        Unknown::Stopped => "it was asked to stop; `check --resume` goes on from its checkpoint".to_owned(),
         Unknown::Time => "the budget of time is spent; raise it or leave it out".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::explore::{Counts, Unknown, Wandered};
+use crate::explore::{Counts, Resumed, Unknown, Wandered};
 use crate::report::Story;
 
 /// The kinds of fault, as TLC's exit codes tell them apart.
@@ -78,14 +78,16 @@ pub struct Scope {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,
     /// How far the exploration came.
     pub counts: Counts,
-    /// Time it took.
+    /// Time it took, that before it was resumed included.
     pub elapsed: Duration,
+    /// What the exploration was resumed from.
+    pub resumed: Option<Resumed>,
     /// The counterexample of a fault.
     pub story: Option<Story>,
     /// What was looked at.

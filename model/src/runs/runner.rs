@@ -224,6 +224,7 @@ fn outcome<M: Explorable>(
     fault: Option<(Verdict, Story)>,
 ) -> Outcome {
     let (counts, elapsed, notes) = (exploration.counts, exploration.elapsed, exploration.notes);
+    let resumed = exploration.resumed;
     let scope = Scope {
         properties,
         reductions: model.reductions(),
@@ -242,7 +243,7 @@ fn outcome<M: Explorable>(
         Some((verdict, story)) => (verdict, Some(story)),
         None => (verdict_without_fault(exploration.end, exploration.missing), None),
     };
-    Outcome { verdict, counts, elapsed, story, scope, covered, uncovered }
+    Outcome { verdict, counts, elapsed, resumed, story, scope, covered, uncovered }
 }
 
 /// Only an exhausted search from which nothing is missing holds.

@@ -4,9 +4,11 @@
 
 mod memory;
 mod meter;
+mod stop;
 
 pub(crate) use memory::{Bytes, Machine, MemoryLimit};
 pub(crate) use meter::Display;
+pub(crate) use stop::Stop;
 
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
@@ -24,6 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Watch {
     limit: Option<MemoryLimit>,
     recorded: Option<u64>,
+    stop: Stop,
     looked: Mutex<Looked>,
 }
 
@@ -45,7 +48,12 @@ impl Watch {
     ) -> Self {
         let meter = Meter::new(name, display);
         let looked = Looked { meter, next: Duration::ZERO, first: None, resident: None };
-        Self { limit, recorded, looked: Mutex::new(looked) }
+        Self { limit, recorded, stop: Stop::default(), looked: Mutex::new(looked) }
+    }
+
+    /// The watch that ends the run when `stop` asks for it.
+    pub(crate) fn until(self, stop: Stop) -> Self {
+        Self { stop, ..self }
     }
 
     /// Takes away what is drawn on the terminal.
@@ -74,6 +82,9 @@ impl Watch {
 
 impl Observer for Watch {
     fn observe(&self, pulse: &Pulse<'_>) -> ControlFlow<Unknown> {
+        if self.stop.is_asked() {
+            return ControlFlow::Break(Unknown::Stopped);
+        }
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if pulse.elapsed >= looked.next {
             self.look(&mut looked, pulse)?;

@@ -3,5 +3,6 @@
 mod faults;
 mod liveness;
 mod models;
+mod resuming;
 mod search;
 mod watching;

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use super::models::{Counters, Jugs, WHEELS, Wheels, table};
+use super::models::{Counters, Jugs, Table, WHEELS, Wheels, table};
 use crate::explore::{End, Observer, Pulse, Settings, Unknown, explore, wander};
 
 /// Notes what it sees, and ends the search beyond so many states.
@@ -75,8 +75,9 @@ fn watching_walks_end_where_the_model_does() {
     let counters = Counters { most: 5, properties: Vec::new };
     let (wandered, fault) = wander(&counters, 1_000, &mut chance()).unwrap();
     assert!(fault.is_none());
-    assert_eq!((wandered.steps, wandered.deepest, wandered.ended), (1_000, 10, 99));
-    assert!(wandered.states.len() <= 36);
+    assert_eq!((wandered.steps, wandered.deepest, wandered.states.len()), (60, 10, 36), "each step once");
+    let short = wander(&counters, 7, &mut chance()).unwrap();
+    assert_eq!((short.0.steps, short.1), (7, None));
     let stuck = wander(&table(&[(0, 1), (0, 2), (1, 0)]), 1_000, &mut chance()).unwrap();
     assert!(matches!(stuck.1, Some((End::Stuck { .. }, _))));
     let panics = wander(&table(&[(0, 255)]), 1_000, &mut chance()).unwrap();
@@ -84,3 +85,39 @@ fn watching_walks_end_where_the_model_does() {
     let nothing = wander(&Counters { most: 0, properties: Vec::new }, 1_000, &mut chance()).unwrap();
     assert_eq!((nothing.0.steps, nothing.1), (0, None));
 }
+
+#[test]
+fn watching_walks_leave_loops_behind() {
+    let looping = Table {
+        properties: || vec![stateright::Property::always("far", |_, node| *node != 9)],
+        ..table(LOOPS)
+    };
+    for skipped in 0..20 {
+        let mut chance = chance();
+        let _skipped = (0..skipped).map(|_| chance(2)).sum::<usize>();
+        let (wandered, fault) = wander(&looping, LOOPS.len() as u64, &mut chance).unwrap();
+        assert_eq!(fault.map(|(_, trail)| trail.actions.len()), Some(9), "{wandered:?}");
+    }
+}
+
+/// A way of nine steps, with a step back to the start at each.
+const LOOPS: &[(u8, u8)] = &[
+    (0, 0),
+    (0, 1),
+    (1, 0),
+    (1, 2),
+    (2, 0),
+    (2, 3),
+    (3, 0),
+    (3, 4),
+    (4, 0),
+    (4, 5),
+    (5, 0),
+    (5, 6),
+    (6, 0),
+    (6, 7),
+    (7, 0),
+    (7, 8),
+    (8, 0),
+    (8, 9),
+];
