@@ -4,6 +4,7 @@
 //! ```text
 //!   front end ── Submit, Abort ─────────▶ decode leader ── LegWanted, Token, Ended ──▶ front end
 //!             ── Leg ───────────────────▶ every prefill rank
+//!             ── Pause, Resume ─────────▶ both leaders
 //!             ── Shutdown ──────────────▶ every rank ────── Ready, Progress, Fatal ──▶
 //! ```
 //! Reading order: the messages here, then `lines` (bounded lines, no I/O), then `rank_end` (the rank's blocking end).
@@ -124,6 +125,8 @@ pub struct Progress {
     pub slots_used: u32,
     /// Free KV pages.
     pub pages_free: u32,
+    /// Whether the group is paused and none of its forwards is in flight.
+    pub paused: bool,
 }
 
 /// A message of a rank.
@@ -202,6 +205,10 @@ pub enum FrontToRank {
         /// The prompt and the tokens generated so far.
         tokens: Vec<u32>,
     },
+    /// Launch nothing until told to go on. Leaders only.
+    Pause,
+    /// Go on after a pause. Leaders only.
+    Resume,
     /// Leave in an orderly way and exit with code 0.
     Shutdown,
     /// A request to decode: newly accepted, or of an earlier epoch, or one whose transfer failed. Decode leader only.

@@ -27,6 +27,7 @@ pub(crate) struct Rank {
     pub(crate) forwards: u64,
     round: u64,
     told: Instant,
+    paused: bool,
 }
 
 pub(crate) fn run(arguments: RankArguments) -> ExitCode {
@@ -59,8 +60,14 @@ fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error
     sender.send(&RankToFront::Ready(room))?;
     thread::spawn(move || receive(receiver, &inputs));
     println!("mock rank up");
-    let rank =
-        Rank { arguments, sender, forwards: 0, round: 0, told: Instant::now() - Duration::from_secs(1) };
+    let rank = Rank {
+        arguments,
+        sender,
+        forwards: 0,
+        round: 0,
+        told: Instant::now() - Duration::from_secs(1),
+        paused: false,
+    };
     Ok(rank.turn_until_told(&queue)?)
 }
 
@@ -89,7 +96,9 @@ impl Rank {
                 Ok(Input::PeerGone(peer)) => return self.peer_gone(peer, queue),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            decode.step(&mut self)?;
+            if !self.paused {
+                decode.step(&mut self)?;
+            }
             self.tell_progress(decode.open())?;
         }
     }
@@ -99,6 +108,8 @@ impl Rank {
         match message {
             FrontToRank::Abort { request } => decode.abort(request, self)?,
             FrontToRank::Leg { leg, tokens, .. } => self.prefill(leg, &tokens),
+            FrontToRank::Pause => self.paused = true,
+            FrontToRank::Resume => self.paused = false,
             FrontToRank::Shutdown => {}
             FrontToRank::Submit(request) => decode.submit(request, self)?,
         }
@@ -150,6 +161,7 @@ impl Rank {
             forward_micros_total: self.round * 100,
             slots_used: used,
             pages_free: self.arguments.pages.saturating_sub(used),
+            paused: self.paused,
         };
         self.sender.send(&RankToFront::Progress(progress))
     }

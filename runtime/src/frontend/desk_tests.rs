@@ -193,6 +193,70 @@ async fn desk_a_loss_for_good_ends_streams_and_hears_nothing_more() {
 }
 
 #[test]
+fn desk_holds_requests_back_under_a_pause_within_the_bound() {
+    let mut ranks = ready();
+    ranks.desk.pause(true).unwrap();
+    assert_eq!(
+        [ranks.decode.try_recv(), ranks.prefill.try_recv()],
+        [Ok(FrontToRank::Pause), Ok(FrontToRank::Pause)]
+    );
+    let gone = ranks.desk.submit(submission()).unwrap();
+    let _waits = ranks.desk.submit(submission()).unwrap();
+    assert_eq!(ranks.desk.submit(submission()).unwrap_err(), ApiError::QueueFull { limit: 2 });
+    drop(gone);
+    assert!(ranks.decode.try_recv().is_err(), "the group is told of neither");
+    let health = ranks.desk.health();
+    assert_eq!(
+        (health.status, health.code().as_u16(), health.paused, health.queue),
+        ("paused", 200, true, 1)
+    );
+    ranks.desk.pause(false).unwrap();
+    assert_eq!(
+        [ranks.decode.try_recv(), ranks.decode.try_recv()],
+        [Ok(FrontToRank::Resume), Ok(submitted(1, 0))]
+    );
+    assert!(ranks.decode.try_recv().is_err());
+}
+
+#[test]
+fn desk_a_pause_is_settled_once_every_rank_has_told_so_after_it() {
+    let ranks = ready();
+    let tell = |name, paused| {
+        ranks.hear(name, RankToFront::Progress(Progress { paused, ..Progress::default() })).unwrap();
+        ranks.desk.is_pause_settled()
+    };
+    assert!(!tell(DECODE_LEADER, false), "prefill has told nothing");
+    assert!(tell(PREFILL, false));
+    ranks.desk.pause(true).unwrap();
+    assert!(!ranks.desk.is_pause_settled());
+    assert!(!tell(DECODE_LEADER, true));
+    assert!(tell(PREFILL, true));
+    ranks.desk.pause(false).unwrap();
+    ranks.desk.pause(true).unwrap();
+    assert!(!ranks.desk.is_pause_settled(), "what was told before the last word does not count");
+}
+
+#[test]
+fn desk_a_pause_holds_for_the_next_epoch() {
+    let old = ready();
+    let _open = old.desk.submit(submission()).unwrap();
+    old.desk.pause(true).unwrap();
+    old.desk.end_epoch("it died".into());
+    let mut new = Ranks::join(Arc::clone(&old.desk)).ready();
+    assert_eq!(
+        [new.decode.try_recv(), new.prefill.try_recv()],
+        [Ok(FrontToRank::Pause), Ok(FrontToRank::Pause)]
+    );
+    assert!(new.decode.try_recv().is_err(), "what was open waits");
+    assert!(!new.desk.is_pause_settled());
+    new.desk.pause(false).unwrap();
+    assert_eq!(
+        [new.decode.try_recv(), new.decode.try_recv()],
+        [Ok(FrontToRank::Resume), Ok(submitted(0, 0))]
+    );
+}
+
+#[test]
 fn desk_keeps_stopping_whatever_is_lost_meanwhile() {
     let mut ranks = ready();
     ranks.desk.stop();

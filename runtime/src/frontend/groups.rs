@@ -207,6 +207,18 @@ impl Groups {
         self.ranks.iter().filter_map(|(name, rank)| Some((*name, rank.progress?))).collect()
     }
 
+    /// Whether every rank has told that it is paused, or that it is not.
+    pub(crate) fn agree_on_pause(&self, paused: bool) -> bool {
+        self.ranks.values().all(|rank| rank.progress.is_some_and(|progress| progress.paused == paused))
+    }
+
+    /// Notes that ranks are about to be paused, or not: what they told before counts no more.
+    pub(crate) fn expect_pause(&mut self, paused: bool) {
+        for progress in self.ranks.values_mut().filter_map(|rank| rank.progress.as_mut()) {
+            progress.paused = !paused;
+        }
+    }
+
     /// Whether every rank tells that it holds nothing.
     pub(crate) fn is_drained(&self) -> bool {
         let holds_nothing = |rank: &Rank| {

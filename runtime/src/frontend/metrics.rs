@@ -14,8 +14,9 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 /// A metric of `T`: its name, its type, what it is, and where it is read.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
-const OF_THE_FRONT_END: [Metric<Health>; 6] = [
+const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     ("ready", "gauge", "1 when every rank serves", |health| f64::from(health.reason.is_none())),
+    ("paused", "gauge", "1 when nothing is to be launched", |health| f64::from(health.paused)),
     ("epoch", "gauge", "Epoch of the ranks", |health| float(health.epoch)),
     ("restarts_total", "counter", "Epochs that followed one that was lost", |health| float(health.restarts)),
     ("resumes_total", "counter", "Prefills anew of requests that gave their pages up", |health| {
@@ -27,7 +28,7 @@ const OF_THE_FRONT_END: [Metric<Health>; 6] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 9] = [
+const OF_A_RANK: [Metric<Progress>; 10] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
@@ -41,6 +42,7 @@ const OF_A_RANK: [Metric<Progress>; 9] = [
     ("rank_forward_seconds_total", "counter", "Time in forwards", |told| seconds(told.forward_micros_total)),
     ("rank_slots_used", "gauge", "Slots in use", |told| told.slots_used.into()),
     ("rank_pages_free", "gauge", "Free KV pages", |told| told.pages_free.into()),
+    ("rank_paused", "gauge", "1 when paused, with no forward in flight", |told| f64::from(told.paused)),
 ];
 
 /// The whole text.
@@ -86,7 +88,7 @@ mod tests {
 
     #[test]
     fn metrics_tell_front_end_and_every_rank() {
-        let health = Health { epoch: 2, restarts: 1, ..Health::of(&Standing::Starting) };
+        let health = Health { epoch: 2, restarts: 1, ..Health::of(&Standing::Starting, false) };
         let told = Progress { votes: 7, agreement_micros_total: 1500, ..Progress::default() };
         let rank = |rank| RankName { role: Role::Prefill, rank };
         let text = render(&health, &[(rank(0), told), (rank(1), Progress::default())].into());

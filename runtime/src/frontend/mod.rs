@@ -6,7 +6,7 @@
 //!  client gone ─▶ LiveRequest dropped ─▶ Desk ─▶ journal (once) ─▶ Abort ─▶ decode leader
 //! ```
 //! Reading order: `journal` (what was accepted and sent), `groups` (what the ranks said), `desk` (the two under one lock),
-//! `request` and `unsupported` (the way in), `stream` (the way out), `status` and `metrics`, `routes`, `server`.
+//! `request` and `unsupported` (the way in), `stream` (the way out), `pause`, `status` and `metrics`, `routes`, `server`.
 
 mod desk;
 mod error;
@@ -16,6 +16,7 @@ mod journal;
 mod live;
 mod metrics;
 mod model_text;
+mod pause;
 mod request;
 mod routes;
 mod server;

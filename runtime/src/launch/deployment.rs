@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
@@ -30,6 +31,8 @@ pub struct Endpoint {
     pub max_queue: u32,
     /// Restarts that may follow losses within ten minutes.
     pub restarts: u32,
+    /// Time that running requests get to end when the server is to stop.
+    pub drain: Duration,
 }
 
 /// A front end that listens, and groups that are not started yet.
@@ -70,6 +73,7 @@ impl Deployment {
             run_directory: run_directory.path().into(),
             limits: parts.limits,
             restarts: endpoint.restarts,
+            drain: endpoint.drain,
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
         Ok(Self { address, desk, model, server, supervisor, run_directory })

@@ -95,7 +95,8 @@ impl Hands for PrefillHands {
             }
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
             Input::WriteFailed(leg) => facts.push(Fact::Role((leg, WriteFact::WriteFailed))),
-            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit(_) | FrontToRank::Shutdown)
+            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit(_))
+            | Input::Front(FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Leg(..)
             | Input::Retired { .. }

@@ -53,6 +53,8 @@ pub struct SupervisorPlan {
     pub limits: Limits,
     /// Restarts that may follow losses within ten minutes; 0: a loss is for good.
     pub restarts: u32,
+    /// Time that running requests get to end once a stop is asked for.
+    pub drain: Duration,
 }
 
 /// Why the supervisor ended otherwise than asked.

@@ -90,6 +90,9 @@ impl Supervisor {
             Ok(()) => self.watch(&stop).await,
             Err(error) => Err(error),
         };
+        if verdict.is_ok() {
+            self.drain(&stop).await;
+        }
         let left = self.leave(&stop).await;
         self.desk.end_streams();
         match verdict {
@@ -181,6 +184,23 @@ impl Supervisor {
         if let Err(error) = self.begin() {
             let role = self.desk.unready().map_or(Role::Decode, |rank| rank.role);
             self.found(role, error.to_string());
+        }
+    }
+
+    /// Takes no more requests, and gives those that were taken time to end. Under a pause none would; a loss is not recovered from now.
+    async fn drain(&mut self, stop: &watch::Receiver<Stop>) {
+        self.note_ready();
+        self.leaving = true;
+        self.desk.refuse();
+        let until = Instant::now() + self.plan.drain;
+        let whole = |ranks: &EpochRanks| ranks.serves && ranks.watch.is_whole();
+        while whole(&self.ranks)
+            && self.desk.is_working()
+            && *stop.borrow() < Stop::Now
+            && Instant::now() < until
+        {
+            let event = self.next_event().await;
+            self.handle(event).await;
         }
     }
 
@@ -303,7 +323,8 @@ impl Supervisor {
             return;
         }
         let now = Instant::now();
-        let pause = self.restarts.take(self.ranks.serves, now);
+        let follows = !self.leaving;
+        let pause = follows.then(|| self.restarts.take(self.ranks.serves, now)).flatten();
         let lost_at = self.recovery.map_or(now, |recovery| recovery.lost_at);
         self.recovery = pause.map(|pause| Recovery { lost_at, begin_at: now + pause });
         match self.recovery {

@@ -1,6 +1,6 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
-//! `answers` (what clients get), `leaving` (clients that go), `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
+//! `answers` (what clients get), `leaving` (clients that go), `pausing`, `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
 //! restart follows), `starts` (wrong starts, orderly ends, the demo).
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
@@ -10,5 +10,6 @@ mod chaos;
 mod common;
 mod leaving;
 mod losses;
+mod pausing;
 mod recovery;
 mod starts;
