@@ -22,6 +22,7 @@ pub use lockstep_spec::ids::Leg;
 use std::fmt;
 
 use lockstep_spec::ids::Epoch;
+use lockstep_spec::ticket::Site;
 use serde::{Deserialize, Serialize};
 
 /// Longest line a rank may send, in bytes: its longest message is a [`RankToFront::Fatal`] with its evidence.
@@ -109,6 +110,8 @@ pub struct Progress {
     pub epoch: u64,
     /// Rounds completed.
     pub round: u64,
+    /// Where the last collective was that it entered.
+    pub site: Option<Site>,
     /// Votes completed.
     pub votes: u64,
     /// Briefs completed.
@@ -117,6 +120,9 @@ pub struct Progress {
     pub forwards: u64,
     /// Rounds in which a slot was used; only these count in the two times below.
     pub rounds_with_work: u64,
+    /// Time from entering a vote to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
+    /// the wait for the last follower: what a rank can know of the spread of its group's entries.
+    pub vote_wait_micros_total: u64,
     /// Time inside votes and briefs, in microseconds.
     pub agreement_micros_total: u64,
     /// Time from launch to retirement of forwards, in microseconds.

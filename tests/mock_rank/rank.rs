@@ -12,6 +12,8 @@ use lockstep_runtime::wire::{
     FrontToRank, Leg, Progress, RankEnd, RankReceiver, RankSender, RankToFront, Role, Room, WireError,
 };
 
+use lockstep_spec::ticket::Site;
+
 use crate::decode::Decode;
 use crate::peers;
 
@@ -28,6 +30,8 @@ pub(crate) struct Rank {
     round: u64,
     told: Instant,
     paused: bool,
+    /// Whether it makes no rounds any more, and reports all the same.
+    pub(crate) stalls: bool,
 }
 
 pub(crate) fn run(arguments: RankArguments) -> ExitCode {
@@ -67,6 +71,7 @@ fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error
         round: 0,
         told: Instant::now() - Duration::from_secs(1),
         paused: false,
+        stalls: false,
     };
     Ok(rank.turn_until_told(&queue)?)
 }
@@ -144,7 +149,7 @@ impl Rank {
     }
 
     fn tell_progress(&mut self, open: usize) -> Result<(), WireError> {
-        self.round += 1;
+        self.round += u64::from(!self.stalls);
         if self.told.elapsed() < Duration::from_millis(100) {
             return Ok(());
         }
@@ -153,10 +158,12 @@ impl Rank {
         let progress = Progress {
             epoch: self.arguments.epoch,
             round: self.round,
+            site: Some(Site::Vote),
             votes: self.round,
             briefs: self.round / 10,
             forwards: self.forwards,
             rounds_with_work: self.round / 2,
+            vote_wait_micros_total: self.round * 20,
             agreement_micros_total: self.round * 10,
             forward_micros_total: self.round * 100,
             slots_used: used,

@@ -38,8 +38,10 @@ pub struct DeskPlan {
     pub max_queue: usize,
     /// Tokens of the vocabulary: ids are below it.
     pub vocabulary: u32,
-    /// Ticks without a word after which a ready rank counts as lost.
+    /// Ticks without a word, or without a round that is due, after which a ready rank counts as lost.
     pub silence_ticks: u32,
+    /// Ticks without a round that is due after which `/health` turns red.
+    pub stall_ticks: u32,
 }
 
 impl DeskPlan {
@@ -296,9 +298,11 @@ impl Desk {
         }
     }
 
-    /// Counts one tick of the supervisor's clock and names the ranks that have been silent for too long.
-    pub fn tick(&self) -> Vec<RankName> {
-        self.lock().groups.tick(self.plan.silence_ticks)
+    /// Counts one tick of the supervisor's clock and names the ranks that have been silent, or without a round, for too long, and why.
+    pub fn tick(&self) -> Vec<(RankName, String)> {
+        let mut inner = self.lock();
+        let silent = inner.groups.tick(self.plan.silence_ticks);
+        silent.into_iter().chain(inner.stalled(self.plan.silence_ticks)).collect()
     }
 
     /// Declares the deployment lost: no epoch follows, streams end with an error, requests are refused.
@@ -374,6 +378,7 @@ impl Desk {
     pub fn health(&self) -> Health {
         let inner = self.lock();
         let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        let stalled = inner.stalled(self.plan.stall_ticks).map(|(_, why)| why);
         Health {
             epoch: inner.groups.epoch().0,
             restarts: inner.restarts,
@@ -381,7 +386,7 @@ impl Desk {
             queue: count(inner.journal.outstanding()),
             queue_limit: count(self.plan.max_queue),
             groups: inner.groups.health(Instant::now()),
-            ..Health::of(&self.standing.borrow(), inner.paused)
+            ..Health::of(&self.standing.borrow(), inner.paused, stalled)
         }
     }
 
@@ -407,6 +412,11 @@ impl Inner {
             // An outbox that is gone or full belongs to a group that is being lost; the next one is told what is open.
             self.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
         }
+    }
+
+    fn stalled(&self, limit: u32) -> Option<(RankName, String)> {
+        let has_work = self.journal.outstanding() > 0 || self.groups.holds_work();
+        self.groups.stalled(has_work, limit)
     }
 
     fn tell_pause(&mut self) {

@@ -5,12 +5,19 @@ use crate::frontend::{Delivery, End};
 use crate::wire::{Outcome, Request};
 use lockstep_spec::ids::{Generation, SlotIndex};
 use lockstep_spec::poll::Reason;
+use lockstep_spec::ticket::Site;
 
 const PREFILL: RankName = RankName { role: Role::Prefill, rank: 0 };
 const ROOM: Room = Room { pages: 8, page_size: 16, slots: 2, context: 100 };
 
-const PLAN: DeskPlan =
-    DeskPlan { decode_ranks: 1, prefill_ranks: 1, max_queue: 2, vocabulary: 256, silence_ticks: 3 };
+const PLAN: DeskPlan = DeskPlan {
+    decode_ranks: 1,
+    prefill_ranks: 1,
+    max_queue: 2,
+    vocabulary: 256,
+    silence_ticks: 6,
+    stall_ticks: 3,
+};
 
 struct Ranks {
     desk: Arc<Desk>,
@@ -254,6 +261,37 @@ fn desk_a_pause_holds_for_the_next_epoch() {
         [new.decode.try_recv(), new.decode.try_recv()],
         [Ok(FrontToRank::Resume), Ok(submitted(0, 0))]
     );
+}
+
+#[test]
+fn desk_health_turns_red_when_rounds_stop_and_work_exists() {
+    let ranks = ready();
+    let tick = |ticks: u32, round| {
+        let tell = |_| {
+            let told = Progress { epoch: 1, round, site: Some(Site::Vote), ..Progress::default() };
+            for name in [DECODE_LEADER, PREFILL] {
+                ranks.hear(name, RankToFront::Progress(told)).unwrap();
+            }
+            ranks.desk.tick()
+        };
+        (0..ticks).flat_map(tell).collect::<Vec<_>>()
+    };
+    assert_eq!(tick(20, 5), [], "idle");
+    assert_eq!(ranks.desk.health().status, "ok");
+    tick(1, 6);
+    let _works = ranks.desk.submit(submission()).unwrap();
+    assert_eq!(tick(3, 6), []);
+    assert_eq!(ranks.desk.health().status, "ok", "not yet");
+    assert_eq!(tick(1, 6), []);
+    let health = ranks.desk.health();
+    assert_eq!((health.status, health.code().as_u16()), ("stalled", 503));
+    let reason = health.reason.unwrap();
+    assert!(reason.starts_with("decode rank 0 has not come to round 7 for "), "{reason}");
+    assert!(reason.ends_with("it was last at round 6 of epoch 1, Vote"), "{reason}");
+    tick(1, 7);
+    assert_eq!(ranks.desk.health().status, "ok", "rounds go on");
+    let found = tick(7, 7);
+    assert!(matches!(found.as_slice(), [(DECODE_LEADER, why)] if why.contains("round 8")), "{found:?}");
 }
 
 #[test]

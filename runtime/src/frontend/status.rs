@@ -9,7 +9,7 @@ use super::groups::GroupHealth;
 /// The body of `/health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// `ok`, `paused`, `starting`, `restarting`, `lost` or `stopping`.
+    /// `ok`, `paused`, `stalled`, `starting`, `restarting`, `lost` or `stopping`.
     pub status: &'static str,
     /// Whether nothing is to be launched; requests are taken and wait.
     pub paused: bool,
@@ -31,9 +31,10 @@ pub struct Health {
 }
 
 impl Health {
-    /// The status and its reason; all else is to be filled in.
-    pub fn of(standing: &Standing, paused: bool) -> Self {
+    /// The status and its reason, where `stalled` is what keeps groups that are ready from going on; all else is to be filled in.
+    pub fn of(standing: &Standing, paused: bool, stalled: Option<String>) -> Self {
         let (status, reason) = match standing {
+            Standing::Ready(_) if stalled.is_some() => ("stalled", stalled),
             Standing::Starting => ("starting", Some("not every rank is ready yet".into())),
             Standing::Ready(_) => (if paused { "paused" } else { "ok" }, None),
             Standing::Restarting { ended, reason, .. } => {

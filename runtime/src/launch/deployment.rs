@@ -120,7 +120,8 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
         prefill_ranks: flags.tp,
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
-        silence_ticks: limits.silence_ticks(),
+        silence_ticks: limits.ticks(limits.silence),
+        stall_ticks: limits.ticks(limits.stall),
     }
 }
 

@@ -244,8 +244,11 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         match ticket.kind {
             Kind::MinReduce => {
                 let mut words = entry.payload().to_vec();
+                let entered = Instant::now();
                 self.control.all_reduce_min(tag(&ticket), &mut words, PEER_DEADLINE)?;
                 self.counters.votes += 1;
+                self.counters.vote_wait_micros_total +=
+                    u64::try_from(entered.elapsed().as_micros()).unwrap_or(u64::MAX);
                 Ok(Some(Event::Completed { ticket, payload: words }))
             }
             Kind::Broadcast => {
@@ -280,6 +283,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         let used = state.slots.len() - state.free_slots();
         self.counters.slots_used = u32::try_from(used).unwrap_or(u32::MAX);
         self.counters.pages_free = u32::try_from(state.pool.len()).unwrap_or(u32::MAX);
+        self.counters.site = self.last_ticket.map(|ticket| ticket.site);
         self.counters.paused = state.paused && state.flights.queue.is_empty();
         self.front.send(&RankToFront::Progress(self.counters))
     }

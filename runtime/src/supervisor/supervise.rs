@@ -125,7 +125,7 @@ impl Supervisor {
         let process = RankProcess::start(name, &self.plan.program, &arguments.command_line())?;
         self.desk.process_started(name, process.pid);
         self.departure.pids.push(process.pid);
-        self.ranks.started(name, Arc::clone(&process.kill));
+        self.ranks.started(name, process.pid, Arc::clone(&process.kill));
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             let exit = process.run().await;
@@ -295,10 +295,23 @@ impl Supervisor {
     fn tick(&mut self) {
         while self.tasks.try_join_next().is_some() {}
         if self.ranks.watch.is_whole() {
-            for name in self.desk.tick() {
-                let seconds = self.plan.limits.silence.as_secs_f32();
-                self.found(name.role, format!("{name} has been silent for more than {seconds} s"));
+            for (name, finding) in self.desk.tick() {
+                self.found(name.role, finding);
             }
+            self.tick_stopped();
+        }
+    }
+
+    /// A rank that is stopped does not end by itself, and its peers learn the most from its death.
+    fn tick_stopped(&mut self) {
+        let limits = self.plan.limits;
+        for (name, pid) in self.ranks.stopped(limits.ticks(limits.stopped)) {
+            let seconds = limits.stopped.as_secs_f32();
+            self.found(
+                name.role,
+                format!("{name} (pid {pid}) has been stopped by a signal for {seconds} s and is killed"),
+            );
+            self.ranks.kill(&[name]);
         }
     }
 

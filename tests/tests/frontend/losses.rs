@@ -77,11 +77,29 @@ fn losses_a_silent_rank_is_noticed_while_idle_and_killed() {
     let server = Server::start_with(&NO_RESTARTS, Some(1000));
     let pids = server.rank_pids();
     kill(pids[3], Signal::STOP);
-    wait_for("the silence", || server.health().0 == 503);
+    wait_for("the loss", || server.health().1["status"] == "lost");
     let reason = server.health().1["reason"].to_string();
-    assert!(reason.contains("prefill rank 1 has been silent for more than 1 s"), "{reason}");
+    assert!(reason.contains("prefill rank 1 has been silent for 1."), "{reason}");
     wait_for("the kill", || !lives(pids[3]));
     wait_for("the report", || server.errors().contains("prefill rank 1 did not end in time and is killed"));
+}
+
+/// A rank that lives, reports, and takes part in nothing: what health checks must not call green.
+#[test]
+fn losses_a_rank_without_rounds_turns_health_red_and_ends_its_group() {
+    let server = Server::start_with(&NO_RESTARTS, Some(2000));
+    let _stream = server.stream(&completion("!stall", 200, true));
+    wait_for("health is red", || server.health().0 == 503);
+    let health = server.health().1;
+    let reason = health["reason"].as_str().unwrap();
+    assert_eq!(health["status"], "stalled", "{reason}");
+    assert!(reason.starts_with("decode rank 0 has not come to round "), "{reason}");
+    assert!(reason.ends_with(" of epoch 1, Vote"), "{reason}");
+    let rank = &health["groups"][0]["ranks"][0];
+    assert_eq!((rank["state"].as_str(), rank["site"].as_str()), (Some("ready"), Some("Vote")), "{rank}");
+    assert!(rank["age_ms"].as_u64().unwrap() < 1000, "it reports: {rank}");
+    wait_for("the loss", || server.health().1["status"] == "lost");
+    assert!(server.health().1["reason"].to_string().contains("decode rank 0 has not come to round "));
 }
 
 #[test]
