@@ -43,20 +43,40 @@ fn frame_longest_list_and_reason_fit_the_head_limit() {
     assert_eq!(Incoming::new(&bytes[..], LIMITS).read::<ToDecode>().unwrap().0, fail);
 }
 
+/// A frame's first bytes, with checksums that are right.
+fn prefix(head: u32, body: u32, bytes: &[u8]) -> Vec<u8> {
+    let lengths = [head.to_le_bytes(), body.to_le_bytes()].concat();
+    let checks = [crc32fast::hash(&lengths).to_le_bytes(), crc32fast::hash(bytes).to_le_bytes()].concat();
+    [lengths, checks, bytes.to_vec()].concat()
+}
+
 #[test]
-fn frame_garbage_and_long_lengths_are_refused_before_they_are_read() {
-    let garbage = [0xff; 64];
-    let error = Incoming::new(&garbage[..], LIMITS).read::<ToDecode>().unwrap_err();
+fn frame_long_lengths_and_garbage_are_refused_before_they_are_read() {
+    let read = |bytes: Vec<u8>| Incoming::new(&bytes[..], LIMITS).read::<ToDecode>().map(drop).unwrap_err();
+    let error = read(prefix(u32::MAX, 0, &[]));
     assert!(matches!(error, FabricError::Oversize { what: "a frame's head", .. }), "{error}");
-    let mut long_body = [0; 64];
-    long_body[4] = 17;
-    let error = Incoming::new(&long_body[..], LIMITS).read::<ToDecode>().unwrap_err();
-    assert_eq!(error, FabricError::Oversize { what: "a page", length: 17, limit: 16 });
-    let mut left_over = wire(&Frame::new(&ToDecode::Opened { version: 1 }, Vec::new()).unwrap());
-    left_over[0] += 1;
-    left_over.push(0);
-    let error = Incoming::new(&left_over[..], LIMITS).read::<ToDecode>().unwrap_err();
-    assert!(matches!(error, FabricError::Malformed(_)), "{error}");
+    assert_eq!(read(prefix(4, 17, &[0; 4])), FabricError::Oversize { what: "a page", length: 17, limit: 16 });
+    assert_eq!(read(prefix(2, 0, &[0xff; 2])), FabricError::Malformed("an unknown message"));
+    let opened = wire(&Frame::new(&ToDecode::Opened { version: 1 }, Vec::new()).unwrap());
+    let left_over = [&opened[PREFIX_BYTES..], &[0]].concat();
+    assert_eq!(read(prefix(3, 0, &left_over)), FabricError::Malformed("a head with bytes left over"));
+}
+
+#[test]
+fn frame_a_flipped_bit_is_noticed_wherever_it_is() {
+    let row = ToDecode::Row { leg: LEG, row: Row { echo: LEG, first_token: 300 } };
+    let page = ToDecode::Page { leg: LEG, index: 1, page: 2, checksum: checksum(LEG, 1, 2, &[7; 16]) };
+    for (message, body) in [(row, Vec::new()), (page, vec![7; 16])] {
+        let whole = wire(&Frame::new(&message, body).unwrap());
+        for bit in 0..8 * whole.len() {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let mut incoming = Incoming::new(&flipped[..], LIMITS);
+            let noticed =
+                incoming.read::<ToDecode>().map_or(true, |(message, body)| !is_whole(&message, body));
+            assert!(noticed, "bit {bit} of {message:?}");
+        }
+    }
 }
 
 #[test]
