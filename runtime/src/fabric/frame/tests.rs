@@ -2,6 +2,9 @@
 
 use super::*;
 use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
 
 const LEG: Leg = Leg { epoch: Epoch(1), slot: SlotIndex(2), generation: Generation(3), attempt: Attempt(4) };
 const LIMITS: FabricLimits = FabricLimits {
@@ -76,6 +79,59 @@ fn frame_a_flipped_bit_is_noticed_wherever_it_is() {
                 incoming.read::<ToDecode>().map_or(true, |(message, body)| !is_whole(&message, body));
             assert!(noticed, "bit {bit} of {message:?}");
         }
+    }
+}
+
+fn legs() -> impl Strategy<Value = Leg> {
+    (any::<u64>(), any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(epoch, slot, generation, attempt)| {
+        Leg {
+            epoch: Epoch(epoch),
+            slot: SlotIndex(slot),
+            generation: Generation(generation),
+            attempt: Attempt(attempt),
+        }
+    })
+}
+
+/// What a connection brings, read until it ends; memory stays within the limits whatever the lengths say.
+fn read_all(bytes: &[u8]) -> (Vec<ToDecode>, FabricError) {
+    let (mut incoming, mut read) = (Incoming::new(bytes, LIMITS), Vec::new());
+    loop {
+        let message = incoming.read::<ToDecode>().map(|(message, _)| message);
+        assert!(incoming.head.capacity() <= 2 * LIMITS.head_bytes(), "{} bytes", incoming.head.capacity());
+        assert!(incoming.body.capacity() <= 2 * LIMITS.page_bytes, "{} bytes", incoming.body.capacity());
+        match message {
+            Ok(message) => read.push(message),
+            Err(why) => return (read, why),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn frame_of_arbitrary_bytes_is_refused(bytes in vec(any::<u8>(), 0..200), head in 0..40_u32, body in 0..40_u32) {
+        prop_assert_eq!(read_all(&bytes).0, []);
+        // Behind lengths and checksums that are right.
+        read_all(&prefix(head, body, &bytes[..bytes.len().min(head as usize)]));
+    }
+
+    #[test]
+    fn frame_survives_whatever_it_names(leg in legs(), index in any::<u32>(), page in any::<u32>(), bytes in vec(any::<u8>(), 0..16)) {
+        let message = ToDecode::Page { leg, index, page, checksum: checksum(leg, index, page, &bytes) };
+        let whole = wire(&Frame::new(&message, bytes.clone()).unwrap());
+        let mut incoming = Incoming::new(&whole[..], LIMITS);
+        prop_assert_eq!(incoming.read().unwrap(), (message, &bytes[..]));
+    }
+
+    #[test]
+    fn frame_that_is_cut_or_changed_is_not_read_as_another(leg in legs(), token in any::<u32>(), at in any::<Index>(), change in 1..=u8::MAX) {
+        let message = ToDecode::Row { leg, row: Row { echo: leg, first_token: token } };
+        let whole = wire(&Frame::new(&message, Vec::new()).unwrap());
+        let cut = &whole[..at.index(whole.len())];
+        prop_assert_eq!(read_all(cut), (vec![], FabricError::Closed));
+        let mut changed = whole.clone();
+        changed[at.index(whole.len())] ^= change;
+        prop_assert_eq!(read_all(&changed).0, []);
     }
 }
 
