@@ -4,6 +4,7 @@
 //! ```text
 //!   front end ── Submit, Abort ─────────▶ decode leader ── LegWanted, Token, Ended ──▶ front end
 //!             ── Leg ───────────────────▶ every prefill rank
+//!             ── Pause, Resume ─────────▶ both leaders
 //!             ── Shutdown ──────────────▶ every rank ────── Ready, Progress, Fatal ──▶
 //! ```
 //! Reading order: the messages here, then `lines` (bounded lines, no I/O), then `rank_end` (the rank's blocking end).
@@ -21,6 +22,7 @@ pub use lockstep_spec::ids::Leg;
 use std::fmt;
 
 use lockstep_spec::ids::Epoch;
+use lockstep_spec::ticket::Site;
 use serde::{Deserialize, Serialize};
 
 /// Longest line a rank may send, in bytes: its longest message is a [`RankToFront::Fatal`] with its evidence.
@@ -108,6 +110,8 @@ pub struct Progress {
     pub epoch: u64,
     /// Rounds completed.
     pub round: u64,
+    /// Where the last collective was that it entered.
+    pub site: Option<Site>,
     /// Votes completed.
     pub votes: u64,
     /// Briefs completed.
@@ -116,6 +120,9 @@ pub struct Progress {
     pub forwards: u64,
     /// Rounds in which a slot was used; only these count in the two times below.
     pub rounds_with_work: u64,
+    /// Time from entering a vote to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
+    /// the wait for the last follower: what a rank can know of the spread of its group's entries.
+    pub vote_wait_micros_total: u64,
     /// Time inside votes and briefs, in microseconds.
     pub agreement_micros_total: u64,
     /// Time from launch to retirement of forwards, in microseconds.
@@ -124,6 +131,8 @@ pub struct Progress {
     pub slots_used: u32,
     /// Free KV pages.
     pub pages_free: u32,
+    /// Whether the group is paused and none of its forwards is in flight.
+    pub paused: bool,
 }
 
 /// A message of a rank.
@@ -202,6 +211,10 @@ pub enum FrontToRank {
         /// The prompt and the tokens generated so far.
         tokens: Vec<u32>,
     },
+    /// Launch nothing until told to go on. Leaders only.
+    Pause,
+    /// Go on after a pause. Leaders only.
+    Resume,
     /// Leave in an orderly way and exit with code 0.
     Shutdown,
     /// A request to decode: newly accepted, or of an earlier epoch, or one whose transfer failed. Decode leader only.

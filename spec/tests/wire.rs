@@ -249,6 +249,20 @@ proptest! {
     }
 
     #[test]
+    fn vote_of_arbitrary_words_is_read_to_its_end(words in vec(any::<u64>(), Ballot::width(&configuration()) as usize)) {
+        let outcome = Outcome::new(Words::from(words));
+        let told = (outcome.fault(), outcome.shutdown(), outcome.brief_words());
+        prop_assert!(outcome.retired() <= MAX_FLIGHTS, "{:?}", told);
+        for index in 0..outcome.retired() {
+            prop_assert!(outcome.tokens_equal(index).is_ok() || outcome.tokens_equal(index) == Err(Fault::Diverged(Identity::Tokens)));
+        }
+        for slot in (0..configuration().slots).map(SlotIndex) {
+            let (poll, token, drained) = (outcome.poll(slot), outcome.first_token(slot), outcome.drained(slot));
+            prop_assert!(poll.code() <= KvPoll::Success.code(), "{:?} {} ", token, drained);
+        }
+    }
+
+    #[test]
     fn vote_ranks_in_another_epoch_or_round_are_noticed(epochs in vec(0..2_u64, 2..4), rounds in vec(0..2_u64, 4)) {
         let ballots: Vec<Words> = epochs
             .iter()

@@ -155,6 +155,7 @@ impl Request {
             "!vocabulary" => {
                 rank.sender.send(&RankToFront::Token { request, index: 2, token: 256, ended: None })?
             }
+            "!stall" => rank.stalls = true,
             "!crash" => std::process::abort(),
             // Long enough to fail a test that waits for it to end by itself, short enough to leave nothing for ever.
             "!hang" => std::thread::sleep(Duration::from_secs(60)),

@@ -42,5 +42,12 @@ fn limits() -> Limits {
         return Limits::default();
     };
     let short = Duration::from_millis(millis);
-    Limits { start: Duration::from_secs(10), grace: short, leave: short, silence: short, ..Limits::default() }
+    Limits {
+        start: Duration::from_secs(10),
+        grace: short,
+        leave: short,
+        silence: short,
+        stall: short / 2,
+        ..Limits::default()
+    }
 }

@@ -12,6 +12,8 @@ use lockstep_runtime::wire::{
     FrontToRank, Leg, Progress, RankEnd, RankReceiver, RankSender, RankToFront, Role, Room, WireError,
 };
 
+use lockstep_spec::ticket::Site;
+
 use crate::decode::Decode;
 use crate::peers;
 
@@ -27,6 +29,9 @@ pub(crate) struct Rank {
     pub(crate) forwards: u64,
     round: u64,
     told: Instant,
+    paused: bool,
+    /// Whether it makes no rounds any more, and reports all the same.
+    pub(crate) stalls: bool,
 }
 
 pub(crate) fn run(arguments: RankArguments) -> ExitCode {
@@ -59,8 +64,15 @@ fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error
     sender.send(&RankToFront::Ready(room))?;
     thread::spawn(move || receive(receiver, &inputs));
     println!("mock rank up");
-    let rank =
-        Rank { arguments, sender, forwards: 0, round: 0, told: Instant::now() - Duration::from_secs(1) };
+    let rank = Rank {
+        arguments,
+        sender,
+        forwards: 0,
+        round: 0,
+        told: Instant::now() - Duration::from_secs(1),
+        paused: false,
+        stalls: false,
+    };
     Ok(rank.turn_until_told(&queue)?)
 }
 
@@ -89,7 +101,9 @@ impl Rank {
                 Ok(Input::PeerGone(peer)) => return self.peer_gone(peer, queue),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            decode.step(&mut self)?;
+            if !self.paused {
+                decode.step(&mut self)?;
+            }
             self.tell_progress(decode.open())?;
         }
     }
@@ -99,6 +113,8 @@ impl Rank {
         match message {
             FrontToRank::Abort { request } => decode.abort(request, self)?,
             FrontToRank::Leg { leg, tokens, .. } => self.prefill(leg, &tokens),
+            FrontToRank::Pause => self.paused = true,
+            FrontToRank::Resume => self.paused = false,
             FrontToRank::Shutdown => {}
             FrontToRank::Submit(request) => decode.submit(request, self)?,
         }
@@ -133,7 +149,7 @@ impl Rank {
     }
 
     fn tell_progress(&mut self, open: usize) -> Result<(), WireError> {
-        self.round += 1;
+        self.round += u64::from(!self.stalls);
         if self.told.elapsed() < Duration::from_millis(100) {
             return Ok(());
         }
@@ -142,14 +158,17 @@ impl Rank {
         let progress = Progress {
             epoch: self.arguments.epoch,
             round: self.round,
+            site: Some(Site::Vote),
             votes: self.round,
             briefs: self.round / 10,
             forwards: self.forwards,
             rounds_with_work: self.round / 2,
+            vote_wait_micros_total: self.round * 20,
             agreement_micros_total: self.round * 10,
             forward_micros_total: self.round * 100,
             slots_used: used,
             pages_free: self.arguments.pages.saturating_sub(used),
+            paused: self.paused,
         };
         self.sender.send(&RankToFront::Progress(progress))
     }

@@ -1,7 +1,9 @@
-//! What is on the wire: `[head bytes: u32][body bytes: u32][head: postcard][body]`, little-endian.
+//! What is on the wire: `[head bytes: u32][body bytes: u32][checksum of the lengths: u32][checksum of the head: u32][head: postcard][body]`,
+//! little-endian.
 //!
 //! Only a page has a body. Both lengths are checked against the limits before anything is
-//! allocated. A page's checksum covers its identity too, so a page that lands under the wrong leg
+//! allocated. Lengths and heads have checksums: a flipped bit there would make the reader wait for bytes that do not come, or a leg for a
+//! page that went to another, until a deadline. A page's own checksum covers its identity too, so a page that lands under the wrong leg
 //! or index is as corrupt as one with a flipped bit.
 
 use std::io::{self, ErrorKind, Read};
@@ -18,12 +20,13 @@ use crate::socket::{after, is_hangup, is_transient};
 /// First bytes of a connection.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
 /// Version of the messages below.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// How often a connection looks up from its socket.
 pub(super) const TICK: Duration = Duration::from_millis(20);
 
-const PREFIX_BYTES: usize = 8;
+const LENGTHS_BYTES: usize = 8;
+const PREFIX_BYTES: usize = LENGTHS_BYTES + 8;
 /// Bytes of the longest reason that travels.
 const REASON_BYTES: usize = 256;
 /// More than any head without its pages and its reason takes.
@@ -143,8 +146,11 @@ impl Frame {
     pub(super) fn new<M: Serialize>(message: &M, body: Vec<u8>) -> Result<Self, FabricError> {
         let unencodable = FabricError::Malformed("a message could not be encoded");
         let mut head = postcard::to_extend(message, vec![0; PREFIX_BYTES]).map_err(|_| unencodable)?;
-        let lengths = [prefix("a head", head.len() - PREFIX_BYTES)?, prefix("a body", body.len())?];
-        head[..PREFIX_BYTES].copy_from_slice(lengths.as_flattened());
+        let lengths = [length("a head", head.len() - PREFIX_BYTES)?, length("a body", body.len())?];
+        let checks =
+            [lengths.as_flattened(), &head[PREFIX_BYTES..]].map(|bytes| crc32fast::hash(bytes).to_le_bytes());
+        head[..LENGTHS_BYTES].copy_from_slice(lengths.as_flattened());
+        head[LENGTHS_BYTES..PREFIX_BYTES].copy_from_slice(checks.as_flattened());
         Ok(Self { head, body, ends: None })
     }
 }
@@ -166,10 +172,14 @@ impl<R: Read> Incoming<R> {
     pub(super) fn read<M: DeserializeOwned>(&mut self) -> Result<(M, &[u8]), FabricError> {
         let mut prefix = [0; PREFIX_BYTES];
         self.input.read_exact(&mut prefix).map_err(|error| ended(&error))?;
-        let (head, body) = lengths(prefix);
+        let (words, _) = prefix.as_chunks();
+        let [head, body, of_lengths, of_head] = [0, 1, 2, 3].map(|word| u32::from_le_bytes(words[word]));
+        require_checksum(&prefix[..LENGTHS_BYTES], of_lengths)?;
+        let [head, body] = [head, body].map(|length| usize::try_from(length).unwrap_or(usize::MAX));
         check("a frame's head", head, self.limits.head_bytes())?;
         check("a page", body, self.limits.page_bytes)?;
         fill(&mut self.input, &mut self.head, head)?;
+        require_checksum(&self.head, of_head)?;
         fill(&mut self.input, &mut self.body, body)?;
         let message = match postcard::take_from_bytes(&self.head) {
             Ok((message, [])) => message,
@@ -222,16 +232,15 @@ fn check(what: &'static str, length: usize, limit: usize) -> Result<(), FabricEr
     Ok(())
 }
 
-fn prefix(what: &'static str, length: usize) -> Result<[u8; 4], FabricError> {
+fn length(what: &'static str, length: usize) -> Result<[u8; 4], FabricError> {
     let limit = usize::try_from(u32::MAX).unwrap_or(usize::MAX);
     let fits = u32::try_from(length).map_err(|_| FabricError::Oversize { what, length, limit });
     fits.map(u32::to_le_bytes)
 }
 
-fn lengths(prefix: [u8; PREFIX_BYTES]) -> (usize, usize) {
-    let [a, b, c, d, e, f, g, h] = prefix;
-    let wide = |bytes| usize::try_from(u32::from_le_bytes(bytes)).unwrap_or(usize::MAX);
-    (wide([a, b, c, d]), wide([e, f, g, h]))
+fn require_checksum(bytes: &[u8], claimed: u32) -> Result<(), FabricError> {
+    let broken = FabricError::Malformed("lengths or a head with a wrong checksum");
+    if crc32fast::hash(bytes) == claimed { Ok(()) } else { Err(broken) }
 }
 
 fn fill(input: &mut impl Read, buffer: &mut Vec<u8>, length: usize) -> Result<(), FabricError> {

@@ -4,7 +4,8 @@
 //! taken from a destructor, which is how a client that leaves becomes an abort.
 //!
 //! An epoch at the desk: [`Desk::begin_epoch`], the ranks join, all are ready, and the leader is told every open request;
-//! [`Desk::end_epoch`], and from then on the old ranks' words are late. In between, requests are accepted and wait in the journal.
+//! [`Desk::end_epoch`], and from then on the old ranks' words are late. In between, and under a pause, requests are accepted and wait in
+//! the journal.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,8 +38,10 @@ pub struct DeskPlan {
     pub max_queue: usize,
     /// Tokens of the vocabulary: ids are below it.
     pub vocabulary: u32,
-    /// Ticks without a word after which a ready rank counts as lost.
+    /// Ticks without a word, or without a round that is due, after which a ready rank counts as lost.
     pub silence_ticks: u32,
+    /// Ticks without a round that is due after which `/health` turns red.
+    pub stall_ticks: u32,
 }
 
 impl DeskPlan {
@@ -75,6 +78,8 @@ pub enum Standing {
 struct Inner {
     journal: Journal,
     groups: Groups,
+    /// Whether the operator wants nothing launched; it outlives epochs.
+    paused: bool,
     resumes: u64,
     restarts: u64,
 }
@@ -91,7 +96,8 @@ impl Desk {
     /// A desk without ranks yet.
     pub fn new(plan: DeskPlan) -> Arc<Self> {
         let groups = Groups::new(FIRST_EPOCH, plan.decode_ranks, plan.prefill_ranks);
-        let inner = Inner { journal: Journal::new(FIRST_EPOCH), groups, resumes: 0, restarts: 0 };
+        let journal = Journal::new(FIRST_EPOCH);
+        let inner = Inner { journal, groups, paused: false, resumes: 0, restarts: 0 };
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }
 
@@ -130,24 +136,38 @@ impl Desk {
             return Err(ApiError::QueueFull { limit: self.plan.max_queue });
         }
         let (request, deliveries) = inner.journal.accept(submission);
-        if inner.is_whole() {
-            // An outbox that is gone or full belongs to a group that is being lost; the next one is told what is open.
-            inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
-        }
-        Ok(LiveRequest::new(Arc::clone(self), request.id.0, deliveries))
+        inner.hand_over();
+        Ok(LiveRequest::new(Arc::clone(self), request.0, deliveries))
     }
 
     /// Notes that nobody waits for a request any more; the decode leader is told once, unless the request has ended.
     pub(crate) fn abandon(&self, request: u64) {
         let mut inner = self.lock();
-        if !inner.journal.abandon(RequestId(request)) {
-            return;
-        }
-        match inner.is_whole() {
+        if inner.journal.abandon(RequestId(request)) {
             // An outbox that is gone or full belongs to a group that is being lost, and the request with it.
-            true => drop(inner.groups.send(DECODE_LEADER, FrontToRank::Abort { request })),
-            false => inner.journal.withdraw(RequestId(request)),
+            inner.groups.send(DECODE_LEADER, FrontToRank::Abort { request });
         }
+    }
+
+    /// Has both groups launch nothing, or go on. Under a pause requests are accepted and wait, and what was launched is finished; it holds
+    /// for the epochs that follow too.
+    ///
+    /// # Errors
+    /// The 503 that says why requests are not taken now.
+    pub fn pause(&self, paused: bool) -> Result<(), ApiError> {
+        let mut inner = self.lock();
+        self.room()?;
+        if std::mem::replace(&mut inner.paused, paused) != paused && inner.is_whole() {
+            inner.tell_pause();
+            inner.hand_over();
+        }
+        Ok(())
+    }
+
+    /// Whether every rank has told that it does as [`Self::pause`] said last: under a pause, that none of its forwards is in flight.
+    pub fn is_pause_settled(&self) -> bool {
+        let inner = self.lock();
+        inner.is_whole() && inner.groups.agree_on_pause(inner.paused)
     }
 
     /// Begins the epoch: its ranks are about to be started, and those of the one before are gone.
@@ -214,8 +234,8 @@ impl Desk {
             RankToFront::Ended { request, outcome } => {
                 leader_only(rank, "ended")?;
                 let ended = inner.journal.ended(from.epoch, RequestId(request), outcome);
-                let again = ended.map_err(|source| GroupFault::Journal { rank, source })?;
-                again.map(|request| inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request)));
+                ended.map_err(|source| GroupFault::Journal { rank, source })?;
+                inner.hand_over();
                 Ok(())
             }
             RankToFront::LegWanted { request, leg, generated } => {
@@ -248,10 +268,10 @@ impl Desk {
             }
             opens
         });
-        let open = if opened { inner.journal.submissions() } else { Vec::new() };
-        for request in open {
-            inner.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
+        if opened && inner.paused {
+            inner.tell_pause();
         }
+        inner.hand_over();
     }
 
     fn check_vocabulary(&self, rank: RankName, token: u32) -> Result<(), GroupFault> {
@@ -278,9 +298,11 @@ impl Desk {
         }
     }
 
-    /// Counts one tick of the supervisor's clock and names the ranks that have been silent for too long.
-    pub fn tick(&self) -> Vec<RankName> {
-        self.lock().groups.tick(self.plan.silence_ticks)
+    /// Counts one tick of the supervisor's clock and names the ranks that have been silent, or without a round, for too long, and why.
+    pub fn tick(&self) -> Vec<(RankName, String)> {
+        let mut inner = self.lock();
+        let silent = inner.groups.tick(self.plan.silence_ticks);
+        silent.into_iter().chain(inner.stalled(self.plan.silence_ticks)).collect()
     }
 
     /// Declares the deployment lost: no epoch follows, streams end with an error, requests are refused.
@@ -311,6 +333,18 @@ impl Desk {
     /// Asks every rank of a group to leave.
     pub fn dismiss(&self, role: Role) {
         self.lock().dismiss(role);
+    }
+
+    /// Takes no more requests. Those that were taken go on.
+    pub fn refuse(&self) {
+        let _inner = self.lock();
+        self.standing.send_replace(Standing::Stopping);
+    }
+
+    /// Whether requests are open that the groups may still end.
+    pub fn is_working(&self) -> bool {
+        let inner = self.lock();
+        !inner.paused && inner.journal.outstanding() > 0
     }
 
     /// Takes no more requests and asks every rank to leave. Running streams go on until [`Self::end_streams`].
@@ -344,6 +378,7 @@ impl Desk {
     pub fn health(&self) -> Health {
         let inner = self.lock();
         let count = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        let stalled = inner.stalled(self.plan.stall_ticks).map(|(_, why)| why);
         Health {
             epoch: inner.groups.epoch().0,
             restarts: inner.restarts,
@@ -351,7 +386,7 @@ impl Desk {
             queue: count(inner.journal.outstanding()),
             queue_limit: count(self.plan.max_queue),
             groups: inner.groups.health(Instant::now()),
-            ..Health::of(&self.standing.borrow())
+            ..Health::of(&self.standing.borrow(), inner.paused, stalled)
         }
     }
 
@@ -365,6 +400,31 @@ impl Inner {
     /// Whether the epoch of the ranks is the one that the journal is in, and all of them are ready.
     fn is_whole(&self) -> bool {
         self.groups.epoch() == self.journal.epoch() && self.groups.unready().is_none()
+    }
+
+    /// Tells the decode leader of every request that it is to be told of, unless there is none or it is paused. A pause holds them back
+    /// here, where they have no deadline yet.
+    fn hand_over(&mut self) {
+        if self.paused || !self.is_whole() {
+            return;
+        }
+        for request in self.journal.submissions() {
+            // An outbox that is gone or full belongs to a group that is being lost; the next one is told what is open.
+            self.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
+        }
+    }
+
+    fn stalled(&self, limit: u32) -> Option<(RankName, String)> {
+        let has_work = self.journal.outstanding() > 0 || self.groups.holds_work();
+        self.groups.stalled(has_work, limit)
+    }
+
+    fn tell_pause(&mut self) {
+        let word = if self.paused { FrontToRank::Pause } else { FrontToRank::Resume };
+        self.groups.expect_pause(self.paused);
+        for role in [Role::Decode, Role::Prefill] {
+            self.groups.send(RankName { role, rank: 0 }, word.clone());
+        }
     }
 
     fn progressed(&mut self, from: Seat, progress: Progress) {

@@ -5,12 +5,19 @@ use crate::frontend::{Delivery, End};
 use crate::wire::{Outcome, Request};
 use lockstep_spec::ids::{Generation, SlotIndex};
 use lockstep_spec::poll::Reason;
+use lockstep_spec::ticket::Site;
 
 const PREFILL: RankName = RankName { role: Role::Prefill, rank: 0 };
 const ROOM: Room = Room { pages: 8, page_size: 16, slots: 2, context: 100 };
 
-const PLAN: DeskPlan =
-    DeskPlan { decode_ranks: 1, prefill_ranks: 1, max_queue: 2, vocabulary: 256, silence_ticks: 3 };
+const PLAN: DeskPlan = DeskPlan {
+    decode_ranks: 1,
+    prefill_ranks: 1,
+    max_queue: 2,
+    vocabulary: 256,
+    silence_ticks: 6,
+    stall_ticks: 3,
+};
 
 struct Ranks {
     desk: Arc<Desk>,
@@ -190,6 +197,101 @@ async fn desk_a_loss_for_good_ends_streams_and_hears_nothing_more() {
     ranks.desk.explain("prefill rank 0 died; so did rank 1".into());
     let refused = ranks.desk.submit(submission()).unwrap_err();
     assert_eq!(refused, ApiError::Lost { reason: "prefill rank 0 died; so did rank 1".into() });
+}
+
+#[test]
+fn desk_holds_requests_back_under_a_pause_within_the_bound() {
+    let mut ranks = ready();
+    ranks.desk.pause(true).unwrap();
+    assert_eq!(
+        [ranks.decode.try_recv(), ranks.prefill.try_recv()],
+        [Ok(FrontToRank::Pause), Ok(FrontToRank::Pause)]
+    );
+    let gone = ranks.desk.submit(submission()).unwrap();
+    let _waits = ranks.desk.submit(submission()).unwrap();
+    assert_eq!(ranks.desk.submit(submission()).unwrap_err(), ApiError::QueueFull { limit: 2 });
+    drop(gone);
+    assert!(ranks.decode.try_recv().is_err(), "the group is told of neither");
+    let health = ranks.desk.health();
+    assert_eq!(
+        (health.status, health.code().as_u16(), health.paused, health.queue),
+        ("paused", 200, true, 1)
+    );
+    ranks.desk.pause(false).unwrap();
+    assert_eq!(
+        [ranks.decode.try_recv(), ranks.decode.try_recv()],
+        [Ok(FrontToRank::Resume), Ok(submitted(1, 0))]
+    );
+    assert!(ranks.decode.try_recv().is_err());
+}
+
+#[test]
+fn desk_a_pause_is_settled_once_every_rank_has_told_so_after_it() {
+    let ranks = ready();
+    let tell = |name, paused| {
+        ranks.hear(name, RankToFront::Progress(Progress { paused, ..Progress::default() })).unwrap();
+        ranks.desk.is_pause_settled()
+    };
+    assert!(!tell(DECODE_LEADER, false), "prefill has told nothing");
+    assert!(tell(PREFILL, false));
+    ranks.desk.pause(true).unwrap();
+    assert!(!ranks.desk.is_pause_settled());
+    assert!(!tell(DECODE_LEADER, true));
+    assert!(tell(PREFILL, true));
+    ranks.desk.pause(false).unwrap();
+    ranks.desk.pause(true).unwrap();
+    assert!(!ranks.desk.is_pause_settled(), "what was told before the last word does not count");
+}
+
+#[test]
+fn desk_a_pause_holds_for_the_next_epoch() {
+    let old = ready();
+    let _open = old.desk.submit(submission()).unwrap();
+    old.desk.pause(true).unwrap();
+    old.desk.end_epoch("it died".into());
+    let mut new = Ranks::join(Arc::clone(&old.desk)).ready();
+    assert_eq!(
+        [new.decode.try_recv(), new.prefill.try_recv()],
+        [Ok(FrontToRank::Pause), Ok(FrontToRank::Pause)]
+    );
+    assert!(new.decode.try_recv().is_err(), "what was open waits");
+    assert!(!new.desk.is_pause_settled());
+    new.desk.pause(false).unwrap();
+    assert_eq!(
+        [new.decode.try_recv(), new.decode.try_recv()],
+        [Ok(FrontToRank::Resume), Ok(submitted(0, 0))]
+    );
+}
+
+#[test]
+fn desk_health_turns_red_when_rounds_stop_and_work_exists() {
+    let ranks = ready();
+    let tick = |ticks: u32, round| {
+        let tell = |_| {
+            let told = Progress { epoch: 1, round, site: Some(Site::Vote), ..Progress::default() };
+            for name in [DECODE_LEADER, PREFILL] {
+                ranks.hear(name, RankToFront::Progress(told)).unwrap();
+            }
+            ranks.desk.tick()
+        };
+        (0..ticks).flat_map(tell).collect::<Vec<_>>()
+    };
+    assert_eq!(tick(20, 5), [], "idle");
+    assert_eq!(ranks.desk.health().status, "ok");
+    tick(1, 6);
+    let _works = ranks.desk.submit(submission()).unwrap();
+    assert_eq!(tick(3, 6), []);
+    assert_eq!(ranks.desk.health().status, "ok", "not yet");
+    assert_eq!(tick(1, 6), []);
+    let health = ranks.desk.health();
+    assert_eq!((health.status, health.code().as_u16()), ("stalled", 503));
+    let reason = health.reason.unwrap();
+    assert!(reason.starts_with("decode rank 0 has not come to round 7 for "), "{reason}");
+    assert!(reason.ends_with("it was last at round 6 of epoch 1, Vote"), "{reason}");
+    tick(1, 7);
+    assert_eq!(ranks.desk.health().status, "ok", "rounds go on");
+    let found = tick(7, 7);
+    assert!(matches!(found.as_slice(), [(DECODE_LEADER, why)] if why.contains("round 8")), "{found:?}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::time::Instant;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
+use super::goal::Goal;
 use crate::wire::{FrontToRank, Progress, RankName, Role, Room, Seat};
 use lockstep_spec::ids::Epoch;
+use lockstep_spec::ticket::Site;
 
 /// How far a rank is. A rank only moves down this list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -38,10 +40,16 @@ pub struct RankHealth {
     pub epoch: u64,
     /// The round it told last.
     pub round: u64,
+    /// Where the last collective was that it told of; absent before its first report.
+    pub site: Option<Site>,
     /// Slots in use, as it told last.
     pub slots_used: u32,
+    /// Slots that it has; 0 until it is ready.
+    pub slots: u32,
     /// Free KV pages, as it told last.
     pub pages_free: u32,
+    /// KV pages that it has; 0 until it is ready.
+    pub pages: u32,
     /// Milliseconds since it was heard last; absent before its hello.
     pub age_ms: Option<u64>,
     /// How far it is.
@@ -67,6 +75,7 @@ pub(crate) struct Rank {
     pub(crate) progress: Option<Progress>,
     heard: Option<Instant>,
     quiet_ticks: u32,
+    goal: Goal,
 }
 
 impl Rank {
@@ -79,6 +88,7 @@ impl Rank {
             progress: None,
             heard: None,
             quiet_ticks: 0,
+            goal: Goal::new(),
         }
     }
 
@@ -105,12 +115,19 @@ impl Rank {
         silent
     }
 
+    /// Seconds since it was heard, for messages.
+    fn silence(&self) -> f32 {
+        self.heard.map_or(0.0, |heard| heard.elapsed().as_secs_f32())
+    }
+
     fn health(&self, rank: u32, now: Instant) -> RankHealth {
         let progress = self.progress.unwrap_or_default();
         let age = self.heard.map(|heard| now.saturating_duration_since(heard).as_millis());
         let age_ms = age.map(|age| u64::try_from(age).unwrap_or(u64::MAX));
-        let Progress { epoch, round, slots_used, pages_free, .. } = progress;
-        RankHealth { rank, pid: self.pid, epoch, round, slots_used, pages_free, age_ms, state: self.state }
+        let Progress { epoch, round, site, slots_used, pages_free, .. } = progress;
+        let (slots, pages) = self.room.map_or((0, 0), |room| (room.slots, room.pages));
+        let (pid, state) = (self.pid, self.state);
+        RankHealth { rank, pid, epoch, round, site, slots_used, slots, pages_free, pages, age_ms, state }
     }
 }
 
@@ -189,12 +206,53 @@ impl Groups {
         rooms?.into_iter().reduce(smaller)
     }
 
-    /// Counts one tick and names the ready ranks that have now been quiet for more than `limit` ticks, each once.
+    /// Counts one tick and names the ready ranks that have now been quiet for more than `limit` ticks, each once, and says so.
     ///
     /// Ticks, not instants: a front end that was stopped itself must not take its own sleep for the ranks'.
-    pub(crate) fn tick(&mut self, limit: u32) -> Vec<RankName> {
+    pub(crate) fn tick(&mut self, limit: u32) -> Vec<(RankName, String)> {
+        self.tick_goals();
         let ready = self.ranks.iter_mut().filter(|(_, rank)| rank.state == RankState::Ready);
-        ready.filter_map(|(name, rank)| rank.tick(limit).then_some(*name)).collect()
+        let silent = ready.filter_map(|(name, rank)| rank.tick(limit).then_some((name, rank)));
+        silent
+            .map(|(name, rank)| (*name, format!("{name} has been silent for {:.1} s", rank.silence())))
+            .collect()
+    }
+
+    fn tick_goals(&mut self) {
+        let furthest = self.furthest();
+        for (name, rank) in &mut self.ranks {
+            if let Some(told) = rank.progress {
+                rank.goal.tick(told.round, furthest.get(&name.role).copied().unwrap_or_default());
+            }
+        }
+    }
+
+    /// The furthest round that a rank of each group has told.
+    fn furthest(&self) -> BTreeMap<Role, u64> {
+        let mut furthest = BTreeMap::new();
+        for (name, told) in self.progress() {
+            let round = furthest.entry(name.role).or_insert(0);
+            *round = told.round.max(*round);
+        }
+        furthest
+    }
+
+    /// The first rank that has not come, for more than `limit` ticks, to a round where a peer has been, or to its next one although
+    /// there is work; and what is known of it.
+    pub(crate) fn stalled(&self, has_work: bool, limit: u32) -> Option<(RankName, String)> {
+        let furthest = self.furthest();
+        self.ranks.iter().find_map(|(name, rank)| {
+            let (told, furthest) = (rank.progress?, furthest.get(&name.role).copied()?);
+            let missed = rank.goal.missed(furthest, has_work, limit)?;
+            let site = told.site.map_or("no collective".to_owned(), |site| format!("{site:?}"));
+            let (epoch, round) = (told.epoch, told.round);
+            Some((*name, format!("{name} {missed}; it was last at round {round} of epoch {epoch}, {site}")))
+        })
+    }
+
+    /// Whether a rank tells that a slot of it is used.
+    pub(crate) fn holds_work(&self) -> bool {
+        self.ranks.values().any(|rank| rank.progress.is_some_and(|told| told.slots_used > 0))
     }
 
     /// The first rank that is not ready yet.
@@ -205,6 +263,18 @@ impl Groups {
     /// The latest counters of every rank that has told them.
     pub(crate) fn progress(&self) -> BTreeMap<RankName, Progress> {
         self.ranks.iter().filter_map(|(name, rank)| Some((*name, rank.progress?))).collect()
+    }
+
+    /// Whether every rank has told that it is paused, or that it is not.
+    pub(crate) fn agree_on_pause(&self, paused: bool) -> bool {
+        self.ranks.values().all(|rank| rank.progress.is_some_and(|progress| progress.paused == paused))
+    }
+
+    /// Notes that ranks are about to be paused, or not: what they told before counts no more.
+    pub(crate) fn expect_pause(&mut self, paused: bool) {
+        for progress in self.ranks.values_mut().filter_map(|rank| rank.progress.as_mut()) {
+            progress.paused = !paused;
+        }
     }
 
     /// Whether every rank tells that it holds nothing.
@@ -300,7 +370,10 @@ mod tests {
         assert!(groups.tick(1).is_empty());
         groups.rank(LEADER).unwrap().heard(Instant::now());
         assert!(groups.tick(1).is_empty());
-        assert_eq!(groups.tick(1), [LEADER]);
+        let named = groups.tick(1);
+        assert!(
+            matches!(named.as_slice(), [(LEADER, why)] if why.starts_with("decode rank 0 has been silent for "))
+        );
         assert!(groups.tick(1).is_empty(), "named once");
     }
 }

@@ -3,11 +3,11 @@
 //! What counts of a group's words, what is late, and what is submitted once more are the rules of [`lockstep_spec::journal`], which
 //! the checker explores; here is what they are about: prompts and clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 pub use lockstep_spec::journal::JournalFault;
-use lockstep_spec::journal::{self, Received};
+use lockstep_spec::journal::{self, Account, Received};
 use tokio::sync::mpsc;
 
 use crate::wire::{Outcome, Request};
@@ -89,12 +89,14 @@ struct Entry {
 pub(crate) struct Journal {
     rules: journal::Journal,
     entries: BTreeMap<RequestId, Entry>,
+    /// Open requests that the group of this epoch is still to be told of.
+    untold: BTreeSet<RequestId>,
 }
 
 impl Journal {
     /// A journal of which nothing is recorded, in its first epoch.
     pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { rules: journal::Journal::new(epoch), entries: BTreeMap::new() }
+        Self { rules: journal::Journal::new(epoch), entries: BTreeMap::new(), untold: BTreeSet::new() }
     }
 
     /// The current epoch.
@@ -108,13 +110,14 @@ impl Journal {
     }
 
     /// Takes a request in; its number is its place in acceptance order.
-    pub(crate) fn accept(&mut self, submission: Submission) -> (Request, mpsc::Receiver<Delivery>) {
+    pub(crate) fn accept(&mut self, submission: Submission) -> (RequestId, mpsc::Receiver<Delivery>) {
         let Submission { prompt, max_tokens, ignore_eos } = submission;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
-        let request = self.rules.accept(prompt_tokens, max_tokens, ignore_eos);
+        let request = self.rules.accept(prompt_tokens, max_tokens, ignore_eos).id;
+        self.untold.insert(request);
         let deliveries = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_add(1);
         let (client, receiver) = mpsc::channel(deliveries.min(tokio::sync::Semaphore::MAX_PERMITS));
-        self.entries.insert(request.id, Entry { prompt, client });
+        self.entries.insert(request, Entry { prompt, client });
         (request, receiver)
     }
 
@@ -134,7 +137,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes an end without a token, of epoch `epoch`. Gives back what is to be submitted once more; delivers the end otherwise.
+    /// Takes an end without a token, of epoch `epoch`, and delivers it, unless the request is to be submitted once more.
     ///
     /// # Errors
     /// A [`JournalFault`] when the request is not open.
@@ -143,19 +146,17 @@ impl Journal {
         epoch: Epoch,
         request: RequestId,
         outcome: Outcome,
-    ) -> Result<Option<Request>, JournalFault> {
+    ) -> Result<(), JournalFault> {
         let received = self.rules.ended(epoch, request, outcome)?;
-        Ok(self.settle(request, received, Delivery { token: None, end: Some(outcome.into()) }))
+        self.settle(request, received, Delivery { token: None, end: Some(outcome.into()) });
+        Ok(())
     }
 
-    fn settle(&mut self, request: RequestId, received: Received, delivery: Delivery) -> Option<Request> {
+    fn settle(&mut self, request: RequestId, received: Received, delivery: Delivery) {
         match received {
-            Received::Late => None,
-            Received::Again(submission) => Some(submission),
-            Received::Taken => {
-                self.deliver(request, delivery);
-                None
-            }
+            Received::Late => {}
+            Received::Again(submission) => drop(self.untold.insert(submission.id)),
+            Received::Taken => self.deliver(request, delivery),
         }
     }
 
@@ -188,13 +189,18 @@ impl Journal {
         Ok(Some(entry.prompt.iter().copied().chain(sent.iter().map(|token| token.0)).collect()))
     }
 
-    /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most.
+    /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most. A request that it has not been
+    /// told of ends here.
     pub(crate) fn abandon(&mut self, request: RequestId) -> bool {
-        self.rules.abandon(request)
+        let first = self.rules.abandon(request);
+        let withdrawn = first && self.untold.remove(&request);
+        if withdrawn {
+            self.withdraw(request);
+        }
+        first && !withdrawn
     }
 
-    /// Ends an abandoned request that no group has been told of.
-    pub(crate) fn withdraw(&mut self, request: RequestId) {
+    fn withdraw(&mut self, request: RequestId) {
         // A request that is not open any more has nothing to withdraw.
         self.rules.ended(self.epoch(), request, Outcome::Aborted).ok();
         self.entries.remove(&request);
@@ -205,11 +211,14 @@ impl Journal {
         self.rules.raise_epoch();
         let open = self.rules.open();
         self.entries.retain(|request, _| open.contains_key(request));
+        self.untold = open.keys().copied().collect();
     }
 
-    /// What the group of a new epoch is to be told: every open request, in acceptance order.
-    pub(crate) fn submissions(&self) -> Vec<Request> {
-        self.rules.submissions().collect()
+    /// Takes out what the group is to be told: the open requests that it has not been told of, in acceptance order.
+    pub(crate) fn submissions(&mut self) -> Vec<Request> {
+        let untold = std::mem::take(&mut self.untold);
+        let open = self.rules.open();
+        untold.iter().filter_map(|request| open.get(request)).map(Account::submission).collect()
     }
 
     /// Ends every stream for `reason`, and every request with it.
@@ -237,7 +246,8 @@ mod tests {
     fn accepted() -> (Journal, RequestId, mpsc::Receiver<Delivery>) {
         let mut journal = Journal::new(FIRST);
         let (request, client) = journal.accept(submission());
-        (journal, request.id, client)
+        assert_eq!(journal.submissions().len(), 1, "the group is told");
+        (journal, request, client)
     }
 
     fn token(token: u32) -> Delivery {
@@ -274,7 +284,7 @@ mod tests {
         journal.token(FIRST, (request, 0), 40, None).unwrap();
         journal.raise_epoch();
         journal.token(FIRST, (request, 1), 99, None).unwrap();
-        assert_eq!(journal.ended(FIRST, request, Outcome::Aborted).unwrap(), None);
+        journal.ended(FIRST, request, Outcome::Aborted).unwrap();
         let again = Request { id: request, prompt_tokens: 2, max_tokens: 3, generated: 1, ignore_eos: false };
         assert_eq!(journal.submissions(), [again]);
         journal.token(SECOND, (request, 1), 41, None).unwrap();
@@ -286,10 +296,11 @@ mod tests {
     fn journal_submits_once_more_after_a_failed_transfer_and_then_ends() {
         let (mut journal, request, mut client) = accepted();
         let failed = Outcome::Failed(Reason::Corrupt);
-        let again = journal.ended(FIRST, request, failed).unwrap();
-        assert_eq!(again.map(|again| again.id), Some(request));
+        journal.ended(FIRST, request, failed).unwrap();
+        assert_eq!(journal.submissions().first().map(|again| again.id), Some(request));
         assert!(client.try_recv().is_err(), "the client is told nothing");
-        assert_eq!(journal.ended(FIRST, request, failed).unwrap(), None);
+        journal.ended(FIRST, request, failed).unwrap();
+        assert!(journal.submissions().is_empty());
         let end = Some(End::Failed(Reason::Corrupt.sentence().into()));
         assert_eq!(client.try_recv().unwrap(), Delivery { token: None, end });
     }
@@ -300,7 +311,10 @@ mod tests {
         assert!(journal.abandon(request));
         assert!(!journal.abandon(request));
         assert_eq!(journal.outstanding(), 1, "it counts until the group has ended it");
-        journal.withdraw(request);
+        journal.ended(FIRST, request, Outcome::Aborted).unwrap();
+        let (untold, _) = journal.accept(submission());
+        assert!(!journal.abandon(untold), "there is nobody to tell");
+        assert!(journal.submissions().is_empty());
         assert_eq!((journal.outstanding(), journal.entries.len()), (0, 0));
     }
 
@@ -310,7 +324,7 @@ mod tests {
         let (here, _client) = journal.accept(submission());
         journal.abandon(gone);
         journal.raise_epoch();
-        assert_eq!(journal.submissions(), [here]);
+        assert_eq!(journal.submissions().iter().map(|open| open.id).collect::<Vec<_>>(), [here]);
         assert_eq!(journal.entries.len(), 1);
     }
 

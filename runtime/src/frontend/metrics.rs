@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::groups::{GroupHealth, RankHealth};
 use super::status::Health;
 use crate::wire::{Progress, RankName};
 
@@ -14,8 +15,9 @@ pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4";
 /// A metric of `T`: its name, its type, what it is, and where it is read.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
-const OF_THE_FRONT_END: [Metric<Health>; 6] = [
+const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     ("ready", "gauge", "1 when every rank serves", |health| f64::from(health.reason.is_none())),
+    ("paused", "gauge", "1 when nothing is to be launched", |health| f64::from(health.paused)),
     ("epoch", "gauge", "Epoch of the ranks", |health| float(health.epoch)),
     ("restarts_total", "counter", "Epochs that followed one that was lost", |health| float(health.restarts)),
     ("resumes_total", "counter", "Prefills anew of requests that gave their pages up", |health| {
@@ -27,7 +29,7 @@ const OF_THE_FRONT_END: [Metric<Health>; 6] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 9] = [
+const OF_A_RANK: [Metric<Progress>; 11] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
@@ -35,12 +37,27 @@ const OF_A_RANK: [Metric<Progress>; 9] = [
     ("rank_votes_total", "counter", "Votes completed", |told| float(told.votes)),
     ("rank_briefs_total", "counter", "Briefs completed", |told| float(told.briefs)),
     ("rank_forwards_total", "counter", "Forwards retired", |told| float(told.forwards)),
+    (
+        "rank_vote_wait_seconds_total",
+        "counter",
+        "Time from entering votes to their end; the leader's is its group's skew",
+        |told| seconds(told.vote_wait_micros_total),
+    ),
     ("rank_agreement_seconds_total", "counter", "Time in votes and briefs of rounds with work", |told| {
         seconds(told.agreement_micros_total)
     }),
     ("rank_forward_seconds_total", "counter", "Time in forwards", |told| seconds(told.forward_micros_total)),
     ("rank_slots_used", "gauge", "Slots in use", |told| told.slots_used.into()),
     ("rank_pages_free", "gauge", "Free KV pages", |told| told.pages_free.into()),
+    ("rank_paused", "gauge", "1 when paused, with no forward in flight", |told| f64::from(told.paused)),
+];
+
+const OF_A_SEAT: [Metric<RankHealth>; 3] = [
+    ("rank_slots", "gauge", "Slots", |rank| rank.slots.into()),
+    ("rank_pages", "gauge", "KV pages", |rank| rank.pages.into()),
+    ("rank_report_age_seconds", "gauge", "Time since the rank was heard", |rank| {
+        float(rank.age_ms.unwrap_or_default()) / 1e3
+    }),
 ];
 
 /// The whole text.
@@ -52,8 +69,13 @@ pub(crate) fn render(health: &Health, progress: &BTreeMap<RankName, Progress>) -
     }
     for (name, kind, help, value) in OF_A_RANK {
         describe(&mut text, name, kind, help);
-        for (RankName { role, rank }, told) in progress {
-            line(&mut text, name, &format!("{{role=\"{role}\",rank=\"{rank}\"}}"), value(told));
+        progress.iter().for_each(|(rank, told)| line(&mut text, name, &labels(*rank), value(told)));
+    }
+    for (name, kind, help, value) in OF_A_SEAT {
+        describe(&mut text, name, kind, help);
+        for GroupHealth { role, ranks } in &health.groups {
+            let seat = |rank: &RankHealth| RankName { role: *role, rank: rank.rank };
+            ranks.iter().for_each(|rank| line(&mut text, name, &labels(seat(rank)), value(rank)));
         }
     }
     text
@@ -62,6 +84,10 @@ pub(crate) fn render(health: &Health, progress: &BTreeMap<RankName, Progress>) -
 fn describe(text: &mut String, name: &str, kind: &str, help: &str) {
     // Writing into a string does not fail.
     writeln!(text, "# HELP lockstep_{name} {help}.\n# TYPE lockstep_{name} {kind}").ok();
+}
+
+fn labels(RankName { role, rank }: RankName) -> String {
+    format!("{{role=\"{role}\",rank=\"{rank}\"}}")
 }
 
 fn line(text: &mut String, name: &str, labels: &str, value: f64) {
@@ -86,7 +112,7 @@ mod tests {
 
     #[test]
     fn metrics_tell_front_end_and_every_rank() {
-        let health = Health { epoch: 2, restarts: 1, ..Health::of(&Standing::Starting) };
+        let health = Health { epoch: 2, restarts: 1, ..Health::of(&Standing::Starting, false, None) };
         let told = Progress { votes: 7, agreement_micros_total: 1500, ..Progress::default() };
         let rank = |rank| RankName { role: Role::Prefill, rank };
         let text = render(&health, &[(rank(0), told), (rank(1), Progress::default())].into());

@@ -5,17 +5,19 @@
 //!  client ◀─ stream ◀─ LiveRequest ◀──────────────── journal ◀── Desk::hear ◀── Token, Ended, LegWanted
 //!  client gone ─▶ LiveRequest dropped ─▶ Desk ─▶ journal (once) ─▶ Abort ─▶ decode leader
 //! ```
-//! Reading order: `journal` (what was accepted and sent), `groups` (what the ranks said), `desk` (the two under one lock),
-//! `request` and `unsupported` (the way in), `stream` (the way out), `status` and `metrics`, `routes`, `server`.
+//! Reading order: `journal` (what was accepted and sent), `groups` and `goal` (what the ranks said), `desk` (the two under one lock),
+//! `request` and `unsupported` (the way in), `stream` (the way out), `pause`, `status` and `metrics`, `routes`, `server`.
 
 mod desk;
 mod error;
+mod goal;
 mod group_fault;
 mod groups;
 mod journal;
 mod live;
 mod metrics;
 mod model_text;
+mod pause;
 mod request;
 mod routes;
 mod server;

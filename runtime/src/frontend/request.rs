@@ -125,6 +125,8 @@ fn tokens(ids: &[Value]) -> Option<Prompt> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::{hash_map, vec};
+    use proptest::prelude::*;
     use serde_json::json;
 
     fn parse(body: &Value) -> Result<CompletionRequest, ApiError> {
@@ -192,5 +194,63 @@ mod tests {
         let continuous =
             json!({"prompt": "a", "stream": true, "stream_options": {"continuous_usage_stats": true}});
         assert_eq!(param(&continuous), "stream_options.continuous_usage_stats");
+    }
+
+    /// Any JSON, a few levels deep.
+    fn values() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 16, 4, |inner| {
+            prop_oneof![
+                vec(inner.clone(), 0..4).prop_map(Value::from),
+                hash_map(any::<String>(), inner, 0..4)
+                    .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+            ]
+        })
+    }
+
+    /// A body whose known fields hold anything.
+    fn bodies() -> impl Strategy<Value = Value> {
+        let known = [
+            "prompt",
+            "max_tokens",
+            "stream",
+            "stream_options",
+            "ignore_eos",
+            "model",
+            "temperature",
+            "n",
+            "stop",
+        ];
+        let field = (proptest::sample::select(known.to_vec()), values());
+        vec(field, 0..6)
+            .prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+
+    proptest! {
+        #[test]
+        fn request_bodies_of_any_json_are_taken_or_refused_by_name(body in bodies()) {
+            if let Err(error) = parse(&body) {
+                let error = error.body()["error"].clone();
+                prop_assert!(error["param"].is_string() && error["message"] != "", "{}", error);
+            }
+        }
+
+        #[test]
+        fn request_bodies_of_any_bytes_are_refused(bytes in vec(any::<u8>(), 0..200)) {
+            prop_assert!(CompletionRequest::parse(&bytes, "kjv-1m").is_err());
+        }
+    }
+
+    #[test]
+    fn request_bodies_that_nest_deeply_are_refused() {
+        let deep = format!("{{\"prompt\": {}", "[".repeat(1 << 20));
+        assert!(matches!(CompletionRequest::parse(deep.as_bytes(), "kjv-1m"), Err(ApiError::BadJson { .. })));
     }
 }

@@ -15,6 +15,7 @@ use super::desk::Desk;
 use super::error::ApiError;
 use super::journal::Submission;
 use super::metrics;
+use super::pause;
 use super::request::{CompletionRequest, Prompt};
 use super::stream::Answer;
 use super::text::TextCodec;
@@ -42,6 +43,8 @@ pub fn router(service: Service) -> Router {
     Router::new()
         .route("/v1/completions", post(completions))
         .route("/v1/models", get(models))
+        .route("/pause_generation", post(pause))
+        .route("/continue_generation", post(resume))
         .route("/health", get(health))
         .route("/metrics", get(metrics))
         .route("/readyz", get(ready))
@@ -80,6 +83,15 @@ async fn ready(State(service): State<Service>) -> Response {
     json_response(health.code(), &json!({"status": health.status, "reason": health.reason}))
 }
 
+async fn pause(State(service): State<Service>, request: Request) -> Result<Response, ApiError> {
+    pause::check(&read(request).await?)?;
+    Ok(pause::answer(&service.desk, true).await?.into_response())
+}
+
+async fn resume(State(service): State<Service>) -> Result<Response, ApiError> {
+    Ok(pause::answer(&service.desk, false).await?.into_response())
+}
+
 /// Answers at all: the front end lives, whatever its groups do.
 async fn live() -> Response {
     json_response(StatusCode::OK, &json!({"status": "ok"}))
@@ -107,6 +119,10 @@ async fn body(request: Request) -> Result<Bytes, ApiError> {
     if !is_json(request.headers()) {
         return Err(ApiError::WrongContentType);
     }
+    read(request).await
+}
+
+async fn read(request: Request) -> Result<Bytes, ApiError> {
     let read = tokio::time::timeout(BODY_DEADLINE, Bytes::from_request(request, &())).await;
     let body = read.map_err(|_| ApiError::SlowBody { seconds: BODY_DEADLINE.as_secs() })?;
     body.map_err(|rejection| match rejection.status() {

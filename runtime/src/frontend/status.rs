@@ -9,8 +9,10 @@ use super::groups::GroupHealth;
 /// The body of `/health`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Health {
-    /// `ok`, `starting`, `restarting`, `lost` or `stopping`.
+    /// `ok`, `paused`, `stalled`, `starting`, `restarting`, `lost` or `stopping`.
     pub status: &'static str,
+    /// Whether nothing is to be launched; requests are taken and wait.
+    pub paused: bool,
     /// The epoch of the ranks below.
     pub epoch: u64,
     /// Epochs that followed one that was lost, since the start.
@@ -23,17 +25,18 @@ pub struct Health {
     pub queue: u64,
     /// How many may be.
     pub queue_limit: u64,
-    /// Why the status is not `ok`.
+    /// Why the status is neither `ok` nor `paused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Health {
-    /// The status and its reason; all else is to be filled in.
-    pub fn of(standing: &Standing) -> Self {
+    /// The status and its reason, where `stalled` is what keeps groups that are ready from going on; all else is to be filled in.
+    pub fn of(standing: &Standing, paused: bool, stalled: Option<String>) -> Self {
         let (status, reason) = match standing {
+            Standing::Ready(_) if stalled.is_some() => ("stalled", stalled),
             Standing::Starting => ("starting", Some("not every rank is ready yet".into())),
-            Standing::Ready(_) => ("ok", None),
+            Standing::Ready(_) => (if paused { "paused" } else { "ok" }, None),
             Standing::Restarting { ended, reason, .. } => {
                 ("restarting", Some(format!("epoch {} ended: {reason}; the next is being formed", ended.0)))
             }
@@ -43,6 +46,7 @@ impl Health {
         Self {
             status,
             reason,
+            paused,
             epoch: 0,
             restarts: 0,
             groups: Vec::new(),

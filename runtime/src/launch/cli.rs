@@ -42,6 +42,9 @@ pub(crate) struct ServeFlags {
     /// Times within ten minutes that lost groups are started anew; 0 leaves that to the operator
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(..=1_000_000))]
     pub(crate) restarts: u32,
+    /// Seconds that running requests get to end when the server is to stop; a second signal ends it at once
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(..=86_400))]
+    pub(crate) drain_seconds: u32,
     #[command(flatten)]
     pub(crate) group: GroupFlags,
 }

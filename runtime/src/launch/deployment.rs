@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::watch;
@@ -32,6 +33,8 @@ pub struct Endpoint {
     pub max_queue: u32,
     /// Restarts that may follow losses within ten minutes.
     pub restarts: u32,
+    /// Time that running requests get to end when the server is to stop.
+    pub drain: Duration,
 }
 
 /// A front end that listens, and groups that are not started yet.
@@ -74,6 +77,7 @@ impl Deployment {
             limits: parts.limits,
             restarts: endpoint.restarts,
             evidence: Evidence::new(flags.evidence.as_deref()),
+            drain: endpoint.drain,
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
         Ok(Self { address, desk, model, server, supervisor, run_directory })
@@ -127,7 +131,8 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
         prefill_ranks: flags.tp,
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
-        silence_ticks: limits.silence_ticks(),
+        silence_ticks: limits.ticks(limits.silence),
+        stall_ticks: limits.ticks(limits.stall),
     }
 }
 

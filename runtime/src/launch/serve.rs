@@ -37,8 +37,14 @@ pub(crate) fn run(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> 
 async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
     let (order, stop) = watch::channel(Stop::Run);
     let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
-    let ServeFlags { host, port, max_queue, restarts, .. } = flags;
-    let endpoint = Endpoint { host: host.clone(), port: *port, max_queue: *max_queue, restarts: *restarts };
+    let ServeFlags { host, port, max_queue, restarts, drain_seconds, .. } = flags;
+    let endpoint = Endpoint {
+        host: host.clone(),
+        port: *port,
+        max_queue: *max_queue,
+        restarts: *restarts,
+        drain: Duration::from_secs(u64::from(*drain_seconds)),
+    };
     let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
     let ready = ready_line(&deployment, flags.group.tp);
     let announcement = announce(Arc::clone(&deployment.desk), ready);

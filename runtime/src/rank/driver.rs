@@ -7,7 +7,7 @@ use super::inputs::{Input, Inputs};
 use super::pacing::{BELL_PATIENCE, Every, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
 use super::recorder::Recorder;
 use crate::group::{Collectives, Tag};
-use crate::wire::{Progress, RankSender, RankToFront};
+use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::ids::ForwardId;
 use lockstep_spec::machine::{Fact, Local, Position, RankMachine};
@@ -139,7 +139,9 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
                 self.counters.forward_micros_total += micros;
                 self.feed(vec![Fact::Retired { forward, tokens }])
             }
-            Input::Front(crate::wire::FrontToRank::Shutdown) => self.feed(vec![Fact::ShutdownWanted]),
+            Input::Front(FrontToRank::Pause) => self.feed(vec![Fact::PauseWanted(true)]),
+            Input::Front(FrontToRank::Resume) => self.feed(vec![Fact::PauseWanted(false)]),
+            Input::Front(FrontToRank::Shutdown) => self.feed(vec![Fact::ShutdownWanted]),
             input @ (Input::Front(_) | Input::Leg(..) | Input::Prefill(_) | Input::WriteFailed(_)) => {
                 let mut facts = Vec::new();
                 self.hands.take(input, &mut facts)?;
@@ -260,8 +262,11 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         match ticket.kind {
             Kind::MinReduce => {
                 let mut words = entry.payload().to_vec();
+                let entered = Instant::now();
                 self.control.all_reduce_min(tag(&ticket), &mut words, PEER_DEADLINE)?;
                 self.counters.votes += 1;
+                self.counters.vote_wait_micros_total +=
+                    u64::try_from(entered.elapsed().as_micros()).unwrap_or(u64::MAX);
                 Ok(Some(Event::Completed { ticket, payload: words }))
             }
             Kind::Broadcast => {
@@ -296,6 +301,8 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         let used = state.slots.len() - state.free_slots();
         self.counters.slots_used = u32::try_from(used).unwrap_or(u32::MAX);
         self.counters.pages_free = u32::try_from(state.pool.len()).unwrap_or(u32::MAX);
+        self.counters.site = self.last_ticket.map(|ticket| ticket.site);
+        self.counters.paused = state.paused && state.flights.queue.is_empty();
         self.front.send(&RankToFront::Progress(self.counters))
     }
 }

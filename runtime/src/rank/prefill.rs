@@ -14,7 +14,7 @@ use lockstep_spec::prefill::leg::{LegOutcome, PrefillLeg};
 use lockstep_spec::prefill::parts::{Part, Parts};
 use lockstep_spec::prefill::{Prefill, PrefillMachine};
 use lockstep_spec::table::Row;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What this rank has been given of a leg.
 #[derive(Debug, Default)]
@@ -29,11 +29,13 @@ pub(super) struct PrefillHands {
     leads: bool,
     parts: Parts,
     legs: BTreeMap<Leg, Given>,
+    /// Legs whose writes were posted, and have neither completed nor failed yet.
+    posted: BTreeSet<Leg>,
 }
 
 impl PrefillHands {
     pub(super) fn new(device: Queue, leads: bool) -> Self {
-        Self { device, leads, parts: Parts::default(), legs: BTreeMap::new() }
+        Self { device, leads, parts: Parts::default(), legs: BTreeMap::new(), posted: BTreeSet::new() }
     }
 
     /// Keeps a part of a leg, and what follows from it.
@@ -72,21 +74,23 @@ impl PrefillHands {
             PrefillInbound::Revoked { leg } => {
                 facts.push(Fact::Role((leg, WriteFact::Revoked)));
             }
-            PrefillInbound::Written { leg } => facts.push(Fact::Role((leg, WriteFact::Written))),
+            PrefillInbound::Written { leg } => self.settled(leg, WriteFact::Written, facts),
             PrefillInbound::PeerGone { .. } => return self.give_up_all(facts),
             PrefillInbound::Rejected { .. } => {}
         }
         Ok(())
     }
 
+    fn settled(&mut self, leg: Leg, how: WriteFact, facts: &mut Vec<FactOf<Prefill>>) {
+        self.posted.remove(&leg);
+        facts.push(Fact::Role((leg, how)));
+    }
+
     /// The connection to the decode peer ended: what it listed is not wanted, and what was queued for it will not be written. The
-    /// device says so behind what it still has to post.
+    /// device says so behind what it still has to post, also of legs that a later one has made void.
     fn give_up_all(&mut self, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
-        for leg in self.parts.of_the_peer() {
-            facts.push(Fact::Role((leg, WriteFact::Revoked)));
-            self.device.push(Command::Abandon { leg })?;
-        }
-        Ok(())
+        facts.extend(self.parts.of_the_peer().map(|leg| Fact::Role((leg, WriteFact::Revoked))));
+        self.posted.iter().try_for_each(|leg| self.device.push(Command::Abandon { leg: *leg }))
     }
 }
 
@@ -99,8 +103,9 @@ impl Hands for PrefillHands {
                 self.leg(leg, acceptance, tokens, facts);
             }
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
-            Input::WriteFailed(leg) => facts.push(Fact::Role((leg, WriteFact::WriteFailed))),
-            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit(_) | FrontToRank::Shutdown)
+            Input::WriteFailed(leg) => self.settled(leg, WriteFact::WriteFailed, facts),
+            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit(_))
+            | Input::Front(FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Leg(..)
             | Input::Retired { .. }
@@ -117,11 +122,13 @@ impl Hands for PrefillHands {
                     facts.push(Fact::Role((leg, WriteFact::WriteFailed)));
                     return Ok(());
                 }
+                self.posted.insert(leg);
                 self.device.push(Command::Send { leg, from: pages, to, token })
             }
             Do::Fail { leg, outcome } => self.device.push(Command::Fail { leg, reason: reason(outcome) }),
             Do::Forget { leg } => {
                 self.parts.forget(leg);
+                self.posted.remove(&leg);
                 self.legs.retain(|kept, _| kept.slot != leg.slot || *kept > leg);
                 Ok(())
             }
@@ -150,5 +157,47 @@ fn reason(outcome: LegOutcome) -> &'static str {
     match outcome {
         LegOutcome::Written => "written",
         LegOutcome::Failed(reason) => reason.sentence(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::FabricError;
+    use crate::rank::device;
+    use lockstep_spec::ids::{Attempt, Epoch, Generation, PageId, SlotIndex, TokenId};
+
+    fn leg(attempt: u32) -> Leg {
+        Leg {
+            epoch: Epoch(1),
+            slot: SlotIndex(3),
+            generation: Generation(1),
+            attempt: Attempt(attempt.into()),
+        }
+    }
+
+    fn tokens(attempt: u32) -> Input {
+        Input::Front(FrontToRank::Leg { leg: leg(attempt), acceptance: 0, tokens: vec![7] })
+    }
+
+    /// The next leg of a slot may come before the end of the connection is known: what was posted for the leg before is still to be settled,
+    /// or its slot and pages are held for ever.
+    #[test]
+    fn prefill_hands_settle_the_writes_of_a_void_leg_when_the_peer_goes() {
+        let (queue, commands) = device::queue(4);
+        let (mut hands, mut facts) = (PrefillHands::new(queue, true), Vec::new());
+        hands.take(tokens(0), &mut facts).unwrap();
+        hands.take(Input::Prefill(PrefillInbound::List { leg: leg(0), pages: vec![5] }), &mut facts).unwrap();
+        assert_eq!(facts.last(), Some(&Fact::Role((leg(0), WriteFact::Listed))));
+        let write = Do::Write { leg: leg(0), pages: vec![PageId(2)], token: TokenId(9) };
+        hands.perform(write, &mut facts).unwrap();
+        hands.take(tokens(1), &mut facts).unwrap();
+        let gone = PrefillInbound::PeerGone { epoch: 1, why: FabricError::Closed };
+        hands.take(Input::Prefill(gone), &mut facts).unwrap();
+        assert!(matches!(commands.try_recv(), Ok(Command::Send { leg: sent, .. }) if sent == leg(0)));
+        assert!(matches!(commands.try_recv(), Ok(Command::Abandon { leg: told }) if told == leg(0)));
+        hands.take(Input::WriteFailed(leg(0)), &mut facts).unwrap();
+        assert_eq!(facts.last(), Some(&Fact::Role((leg(0), WriteFact::WriteFailed))));
+        assert!(hands.posted.is_empty());
     }
 }

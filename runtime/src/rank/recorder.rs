@@ -166,6 +166,8 @@ impl Book {
         match message {
             FrontToRank::Submit(request) => self.fact::<Decode>(Fact::Submitted(*request)),
             FrontToRank::Abort { request } => self.fact::<Decode>(Fact::AbortWanted(RequestId(*request))),
+            FrontToRank::Pause => self.fact::<Decode>(Fact::PauseWanted(true)),
+            FrontToRank::Resume => self.fact::<Decode>(Fact::PauseWanted(false)),
             FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),
             FrontToRank::Leg { leg, acceptance, tokens } => {
                 let tokens = u32::try_from(tokens.len()).unwrap_or(u32::MAX);

@@ -11,12 +11,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::epoch_watch::EpochWatch;
-use super::process::Exit;
+use super::process::{Exit, is_stopped};
 use crate::wire::RankName;
 use lockstep_spec::ids::Epoch;
 
 /// Longest wait for what a rank that has exited left in its connection: it says more than the exit.
 const LAST_WORDS: Duration = Duration::from_millis(300);
+
+/// A process that runs.
+#[derive(Debug)]
+struct Running {
+    pid: u32,
+    /// Notified once, it kills the process.
+    kill: Arc<Notify>,
+    stopped_ticks: u32,
+}
 
 /// One epoch's ranks, from the first start to the last end.
 #[derive(Debug)]
@@ -29,7 +38,7 @@ pub(crate) struct EpochRanks {
     pub(crate) serves: bool,
     /// The watch over it.
     pub(crate) watch: EpochWatch,
-    running: BTreeMap<RankName, Arc<Notify>>,
+    running: BTreeMap<RankName, Running>,
     exited: BTreeMap<RankName, (Exit, Instant)>,
 }
 
@@ -47,14 +56,28 @@ impl EpochRanks {
     }
 
     /// Notes a started rank, and what kills it when notified.
-    pub(crate) fn started(&mut self, rank: RankName, kill: Arc<Notify>) {
-        self.running.insert(rank, kill);
+    pub(crate) fn started(&mut self, rank: RankName, pid: u32, kill: Arc<Notify>) {
+        self.running.insert(rank, Running { pid, kill, stopped_ticks: 0 });
         self.watch.started(rank);
     }
 
     /// Kills those of `ranks` that run.
     pub(crate) fn kill(&self, ranks: &[RankName]) {
-        ranks.iter().filter_map(|rank| self.running.get(rank)).for_each(|kill| kill.notify_one());
+        ranks.iter().filter_map(|rank| self.running.get(rank)).for_each(|rank| rank.kill.notify_one());
+    }
+
+    /// Counts one tick and gives the ranks that have now been stopped for `limit` ticks without a break, and their process ids.
+    pub(crate) fn stopped(&mut self, limit: u32) -> Vec<(RankName, u32)> {
+        let stopped = |running: &mut Running| {
+            running.stopped_ticks =
+                if is_stopped(running.pid) { running.stopped_ticks.saturating_add(1) } else { 0 };
+            running.stopped_ticks >= limit
+        };
+        let stopped = self
+            .running
+            .iter_mut()
+            .filter_map(|(name, running)| stopped(running).then_some((*name, running.pid)));
+        stopped.collect()
     }
 
     /// Notes the end of a process, which counts once its words are heard.

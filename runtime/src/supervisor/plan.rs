@@ -19,16 +19,21 @@ pub struct Limits {
     pub grace: Duration,
     /// From the order to leave until the remaining ranks are killed.
     pub leave: Duration,
-    /// Longest silence of a ready rank.
+    /// Longest silence of a ready rank, and longest wait for a round of it that is due.
     pub silence: Duration,
+    /// Longest wait for a round that is due before `/health` turns red.
+    pub stall: Duration,
+    /// How long a rank may be stopped. The kernel tells it, so it is never true of one that is merely slow, and can be short; long enough
+    /// for a look with a debugger.
+    pub stopped: Duration,
     /// The supervisor's tick.
     pub tick: Duration,
 }
 
 impl Limits {
-    /// The silence in whole ticks.
-    pub fn silence_ticks(&self) -> u32 {
-        let ticks = self.silence.as_millis() / self.tick.as_millis().max(1);
+    /// A deadline in whole ticks.
+    pub fn ticks(&self, deadline: Duration) -> u32 {
+        let ticks = deadline.as_millis() / self.tick.as_millis().max(1);
         u32::try_from(ticks).unwrap_or(u32::MAX)
     }
 }
@@ -37,7 +42,8 @@ impl Default for Limits {
     fn default() -> Self {
         let seconds = Duration::from_secs;
         let (start, grace, leave, silence) = (seconds(120), seconds(1), seconds(5), seconds(8));
-        Self { start, grace, leave, silence, tick: Duration::from_millis(100) }
+        let (stall, stopped, tick) = (seconds(4), seconds(2), Duration::from_millis(100));
+        Self { start, grace, leave, silence, stall, stopped, tick }
     }
 }
 
@@ -56,6 +62,8 @@ pub struct SupervisorPlan {
     pub restarts: u32,
     /// Where the evidence of losses is kept.
     pub evidence: Evidence,
+    /// Time that running requests get to end once a stop is asked for.
+    pub drain: Duration,
 }
 
 /// Why the supervisor ended otherwise than asked.

@@ -93,6 +93,14 @@ impl RankProcess {
     }
 }
 
+/// Whether the process is stopped by a signal (`T` in its `stat`). One that a debugger holds between two steps (`t`) is not: whoever traces a
+/// rank makes it slow.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name, which comes before the state, may itself hold spaces and parentheses.
+    stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('T'))
+}
+
 async fn relay(name: RankName, source: Option<impl AsyncRead + Unpin>) {
     let Some(mut source) = source else { return };
     let mut pending = Vec::with_capacity(OUTPUT_LINE_BYTES);
@@ -123,6 +131,7 @@ fn say_as(name: RankName, line: &[u8]) {
 mod tests {
     use super::*;
     use crate::wire::Role;
+    use rustix::process::{Pid, Signal, kill_process};
 
     const NAME: RankName = RankName { role: Role::Decode, rank: 1 };
 
@@ -148,6 +157,23 @@ mod tests {
         process.kill.notify_one();
         let exit = timeout(Duration::from_secs(5), process.run()).await.unwrap();
         assert!(exit.to_string().ends_with("was killed by signal 9"), "{exit}");
+    }
+
+    #[tokio::test]
+    async fn process_that_is_stopped_is_told_from_one_that_sleeps() {
+        let arguments = [OsString::from("60")];
+        let process = RankProcess::start(NAME, Path::new("/bin/sleep"), &arguments).unwrap();
+        let pid = Pid::from_raw(i32::try_from(process.pid).unwrap()).unwrap();
+        assert!(!is_stopped(process.pid));
+        kill_process(pid, Signal::STOP).unwrap();
+        let stops = async {
+            while !is_stopped(process.pid) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(Duration::from_secs(5), stops).await.unwrap();
+        process.kill.notify_one();
+        process.run().await;
     }
 
     #[tokio::test]

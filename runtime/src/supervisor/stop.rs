@@ -11,7 +11,7 @@ use tokio::sync::watch;
 pub enum Stop {
     /// No end is asked for.
     Run,
-    /// Ranks are asked to leave, and given time.
+    /// Running requests get time to end; then ranks are asked to leave, and given time.
     Leave,
     /// Ranks are killed at once.
     Now,

@@ -90,6 +90,9 @@ impl Supervisor {
             Ok(()) => self.watch(&stop).await,
             Err(error) => Err(error),
         };
+        if verdict.is_ok() {
+            self.drain(&stop).await;
+        }
         let left = self.leave(&stop).await;
         self.desk.end_streams();
         match verdict {
@@ -122,7 +125,7 @@ impl Supervisor {
         let process = RankProcess::start(name, &self.plan.program, &arguments.command_line())?;
         self.desk.process_started(name, process.pid);
         self.departure.pids.push(process.pid);
-        self.ranks.started(name, Arc::clone(&process.kill));
+        self.ranks.started(name, process.pid, Arc::clone(&process.kill));
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             let exit = process.run().await;
@@ -181,6 +184,23 @@ impl Supervisor {
         if let Err(error) = self.begin() {
             let role = self.desk.unready().map_or(Role::Decode, |rank| rank.role);
             self.found(role, error.to_string());
+        }
+    }
+
+    /// Takes no more requests, and gives those that were taken time to end. Under a pause none would; a loss is not recovered from now.
+    async fn drain(&mut self, stop: &watch::Receiver<Stop>) {
+        self.note_ready();
+        self.leaving = true;
+        self.desk.refuse();
+        let until = Instant::now() + self.plan.drain;
+        let whole = |ranks: &EpochRanks| ranks.serves && ranks.watch.is_whole();
+        while whole(&self.ranks)
+            && self.desk.is_working()
+            && *stop.borrow() < Stop::Now
+            && Instant::now() < until
+        {
+            let event = self.next_event().await;
+            self.handle(event).await;
         }
     }
 
@@ -275,10 +295,23 @@ impl Supervisor {
     fn tick(&mut self) {
         while self.tasks.try_join_next().is_some() {}
         if self.ranks.watch.is_whole() {
-            for name in self.desk.tick() {
-                let seconds = self.plan.limits.silence.as_secs_f32();
-                self.found(name.role, format!("{name} has been silent for more than {seconds} s"));
+            for (name, finding) in self.desk.tick() {
+                self.found(name.role, finding);
             }
+            self.tick_stopped();
+        }
+    }
+
+    /// A rank that is stopped does not end by itself, and its peers learn the most from its death.
+    fn tick_stopped(&mut self) {
+        let limits = self.plan.limits;
+        for (name, pid) in self.ranks.stopped(limits.ticks(limits.stopped)) {
+            let seconds = limits.stopped.as_secs_f32();
+            self.found(
+                name.role,
+                format!("{name} (pid {pid}) has been stopped by a signal for {seconds} s and is killed"),
+            );
+            self.ranks.kill(&[name]);
         }
     }
 
@@ -303,7 +336,8 @@ impl Supervisor {
             return;
         }
         let now = Instant::now();
-        let pause = self.restarts.take(self.ranks.serves, now);
+        let follows = !self.leaving;
+        let pause = follows.then(|| self.restarts.take(self.ranks.serves, now)).flatten();
         let lost_at = self.recovery.map_or(now, |recovery| recovery.lost_at);
         self.recovery = pause.map(|pause| Recovery { lost_at, begin_at: now + pause });
         match self.recovery {

@@ -122,7 +122,11 @@ impl LineReader {
 mod tests {
     use super::*;
     use crate::wire::{FrontToRank, Leg, RANK_LINE_BYTES};
+    use crate::wire::{Outcome, RankToFront};
     use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
+    use lockstep_spec::poll::Reason;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn leg() -> FrontToRank {
         let leg = Leg { epoch: Epoch(1), slot: SlotIndex(2), generation: Generation(3), attempt: Attempt(4) };
@@ -162,5 +166,55 @@ mod tests {
         let error = reader.message::<FrontToRank>().unwrap_err().to_string();
         assert!(error.starts_with("prefill rank 0 sent a line"), "{error}");
         assert!(error.contains("missing field `request`"), "{error}");
+    }
+
+    /// Reads what comes in chunks, as both ends do; memory stays below the limit and two chunks.
+    fn read_chunks(bytes: &[u8], chunk: usize, limit: usize) -> Vec<Result<FrontToRank, String>> {
+        let (mut reader, mut read) = (LineReader::new("a rank", limit), Vec::new());
+        for part in bytes.chunks(chunk) {
+            reader.push(part);
+            assert!(reader.bytes.len() <= limit + chunk, "{} bytes are kept", reader.bytes.len());
+            loop {
+                match reader.message() {
+                    Ok(Some(message)) => read.push(Ok(message)),
+                    Ok(None) => break,
+                    Err(error) => {
+                        read.push(Err(error.to_string()));
+                        return read;
+                    }
+                }
+            }
+        }
+        read
+    }
+
+    fn outcomes() -> impl Strategy<Value = Option<Outcome>> {
+        let ends = [Outcome::Aborted, Outcome::Failed(Reason::Corrupt), Outcome::Length, Outcome::Stop];
+        prop_oneof![Just(None), proptest::sample::select(ends.to_vec()).prop_map(Some)]
+    }
+
+    proptest! {
+        #[test]
+        fn lines_of_arbitrary_bytes_are_refused_by_name(bytes in vec(any::<u8>(), 0..300), chunk in 1..50_usize, limit in 1..100_usize) {
+            for refused in read_chunks(&bytes, chunk, limit) {
+                prop_assert!(refused.unwrap_err().contains("a rank"));
+            }
+        }
+
+        #[test]
+        fn lines_that_nearly_are_messages_are_read_or_refused(at in any::<prop::sample::Index>(), byte in any::<u8>(), chunk in 1..50_usize) {
+            let mut bytes = encode(&leg(), "x", 1024).unwrap();
+            let place = at.index(bytes.len());
+            bytes[place] = byte;
+            read_chunks(&bytes, chunk, 1024);
+        }
+
+        #[test]
+        fn lines_carry_every_token(request in any::<u64>(), index in any::<u32>(), token in any::<u32>(), ended in outcomes()) {
+            let message = RankToFront::Token { request, index, token, ended };
+            let mut reader = LineReader::new("a rank", RANK_LINE_BYTES);
+            reader.push(&encode(&message, "x", RANK_LINE_BYTES).unwrap());
+            prop_assert_eq!(reader.message().unwrap(), Some(message));
+        }
     }
 }

@@ -4,13 +4,14 @@ use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use lockstep_model::validate::validate;
 use lockstep_runtime::engine::Text;
 use lockstep_tests::golden::Golden;
 use lockstep_tests::http::{Events, text_of};
 use lockstep_tests::places::model_directory;
-use lockstep_tests::process::{lives, wait_for};
+use lockstep_tests::process::{PATIENCE, lives, wait_for};
 use lockstep_tests::server::{self, Scratch};
 use serde_json::{Value, json};
 
@@ -71,11 +72,16 @@ impl Deployment {
         let rounds =
             |ranks: &[Value]| ranks.iter().map(|rank| rank["round"].as_u64().unwrap()).collect::<Vec<_>>();
         let before = rounds(&self.ranks());
-        wait_for("no slot and no page is taken", || {
+        let is_drained = || {
             let ranks = self.ranks();
             let later = rounds(&ranks).iter().zip(&before).all(|(now, before)| now > before);
             later && ranks.iter().all(|rank| rank["slots_used"] == 0 && rank["pages_free"] == pages)
-        });
+        };
+        let begun = Instant::now();
+        while !is_drained() {
+            assert!(begun.elapsed() < PATIENCE, "slots or pages are taken: {:#?}", self.ranks());
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits until `epoch` serves.
@@ -121,9 +127,24 @@ pub(crate) fn story(prompt: &str, max_tokens: u32) -> Value {
 
 /// The text of each token of a stream that ends well.
 pub(crate) fn texts(stream: Events) -> Vec<String> {
-    let mut events = stream.rest();
-    assert_eq!(events.pop().as_deref(), Some("[DONE]"), "after {events:?}");
-    events.iter().map(|event| text_of(event)).collect()
+    ended(stream, || {}).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The text of each token of a stream, or the error that ended it; after each event, `pause`.
+pub(crate) fn ended(stream: Events, pause: impl Fn()) -> Result<Vec<String>, String> {
+    let mut texts = Vec::new();
+    for event in stream {
+        if event == "[DONE]" {
+            return Ok(texts);
+        }
+        let parsed: Value = serde_json::from_str(&event).unwrap();
+        if let Some(error) = parsed["error"]["message"].as_str() {
+            return Err(error.to_owned());
+        }
+        texts.push(text_of(&event));
+        pause();
+    }
+    panic!("the stream broke off after {texts:?}")
 }
 
 /// The request that a reference answer answers.

@@ -1,8 +1,8 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
-//! `answers` (what clients get), `leaving` (clients that go), `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
-//! restart follows), `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down). The traces of every deployment here are
-//! judged when it ends.
+//! `answers` (what clients get), `leaving` (clients that go), `pausing`, `recovery` (ranks that die), `chaos` (all of it at random), `losses`
+//! (deaths that no restart follows), `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down). The traces of every
+//! deployment here are judged when it ends.
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -11,6 +11,7 @@ mod chaos;
 mod common;
 mod leaving;
 mod losses;
+mod pausing;
 mod recovery;
 mod starts;
 mod traces;

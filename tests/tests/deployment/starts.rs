@@ -2,10 +2,12 @@
 
 use std::fs;
 
+use lockstep_tests::golden::goldens;
+use lockstep_tests::http::text_of;
 use lockstep_tests::places::model_directory;
 use lockstep_tests::server::{Scratch, output};
 
-use crate::common::{Deployment, command};
+use crate::common::{Deployment, command, pieces, request, texts};
 
 fn refused(scratch: &Scratch, arguments: &str) -> (i32, String) {
     let arguments: Vec<&str> = arguments.split_whitespace().collect();
@@ -67,13 +69,23 @@ fn starts_on_a_taken_port_are_refused_and_the_first_goes_on() {
 
 #[test]
 fn starts_end_in_an_orderly_way_while_a_stream_runs() {
-    let server = Deployment::start("");
+    let server = Deployment::start("--drain-seconds 0");
     let pids = server.rank_pids();
     assert_eq!(pids.len(), 4);
     let stream = server.long_stream();
     server.end(&pids);
     let error = stream.error();
     assert!(error.contains("the server is stopping"), "{error}");
+}
+
+#[test]
+fn starts_end_after_running_streams_have_ended() {
+    let server = Deployment::start("");
+    let (pids, golden) = (server.rank_pids(), goldens().swap_remove(3));
+    let mut stream = server.stream(&request(&golden, true));
+    let begun = text_of(&stream.next().unwrap());
+    server.end(&pids);
+    assert_eq!(begun + &texts(stream).concat(), pieces(&golden).concat());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Deaths that no restart follows: of a rank, of a group, of the front end; and the orderly end. Nothing is ever left running.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{Events, Server, completion, kill, lives, wait_for};
 use rustix::process::Signal;
@@ -77,11 +77,29 @@ fn losses_a_silent_rank_is_noticed_while_idle_and_killed() {
     let server = Server::start_with(&NO_RESTARTS, Some(1000));
     let pids = server.rank_pids();
     kill(pids[3], Signal::STOP);
-    wait_for("the silence", || server.health().0 == 503);
+    wait_for("the loss", || server.health().1["status"] == "lost");
     let reason = server.health().1["reason"].to_string();
-    assert!(reason.contains("prefill rank 1 has been silent for more than 1 s"), "{reason}");
+    assert!(reason.contains("prefill rank 1 has been silent for 1."), "{reason}");
     wait_for("the kill", || !lives(pids[3]));
     wait_for("the report", || server.errors().contains("prefill rank 1 did not end in time and is killed"));
+}
+
+/// A rank that lives, reports, and takes part in nothing: what health checks must not call green.
+#[test]
+fn losses_a_rank_without_rounds_turns_health_red_and_ends_its_group() {
+    let server = Server::start_with(&NO_RESTARTS, Some(2000));
+    let _stream = server.stream(&completion("!stall", 200, true));
+    wait_for("health is red", || server.health().0 == 503);
+    let health = server.health().1;
+    let reason = health["reason"].as_str().unwrap();
+    assert_eq!(health["status"], "stalled", "{reason}");
+    assert!(reason.starts_with("decode rank 0 has not come to round "), "{reason}");
+    assert!(reason.ends_with(" of epoch 1, Vote"), "{reason}");
+    let rank = &health["groups"][0]["ranks"][0];
+    assert_eq!((rank["state"].as_str(), rank["site"].as_str()), (Some("ready"), Some("Vote")), "{rank}");
+    assert!(rank["age_ms"].as_u64().unwrap() < 1000, "it reports: {rank}");
+    wait_for("the loss", || server.health().1["status"] == "lost");
+    assert!(server.health().1["reason"].to_string().contains("decode rank 0 has not come to round "));
 }
 
 #[test]
@@ -101,7 +119,7 @@ fn losses_a_killed_front_end_leaves_no_orphans() {
 #[test]
 fn losses_an_orderly_stop_leaves_nothing() {
     for signal in [Signal::TERM, Signal::INT] {
-        let mut server = Server::start(&[]);
+        let mut server = Server::start(&["--drain-seconds", "0"]);
         let pids = server.rank_pids();
         let stream = running_stream(&server);
         server.signal(signal);
@@ -111,6 +129,51 @@ fn losses_an_orderly_stop_leaves_nothing() {
         assert!(pids.iter().all(|&pid| !lives(pid)), "{}", server.errors());
         assert_eq!(server.scratch.left_behind(), 0);
     }
+}
+
+#[test]
+fn losses_a_drain_lets_streams_end_and_takes_no_more() {
+    let mut server = Server::start(&[]);
+    let mut stream = server.stream(&completion("!slow", 12, true));
+    stream.next().unwrap();
+    server.signal(Signal::TERM);
+    wait_for("readiness ends", || server.get("/readyz").status == 503);
+    assert_eq!(server.health().1["status"], "stopping");
+    let refused = server.post(&completion("ab", 2, false));
+    assert_eq!((refused.status, refused.error()["code"].as_str()), (503, Some("stopping")));
+    assert_eq!(stream.rest().pop().as_deref(), Some("[DONE]"));
+    assert_eq!(server.wait_for_end().code(), Some(0), "{}", server.errors());
+}
+
+#[test]
+fn losses_a_drain_has_an_end() {
+    for (second_signal, drain) in [(false, "1"), (true, "60")] {
+        let mut server = Server::start(&["--drain-seconds", drain]);
+        let stream = running_stream(&server);
+        let begun = Instant::now();
+        server.signal(Signal::TERM);
+        if second_signal {
+            wait_for("readiness ends", || server.get("/readyz").status == 503);
+            server.signal(Signal::TERM);
+        }
+        assert!(stream.error().contains("the server is stopping"));
+        assert_eq!(begun.elapsed() >= Duration::from_secs(1), !second_signal, "{:?}", begun.elapsed());
+        server.wait_for_end();
+        assert_eq!(server.scratch.left_behind(), 0);
+    }
+}
+
+#[test]
+fn losses_a_death_during_a_drain_ends_it() {
+    let mut server = Server::start(&[]);
+    let (pids, stream) = (server.rank_pids(), running_stream(&server));
+    server.signal(Signal::TERM);
+    wait_for("readiness ends", || server.get("/readyz").status == 503);
+    kill(pids[3], Signal::KILL);
+    assert!(stream.error().contains("prefill rank 1"));
+    server.wait_for_end();
+    assert!(!server.errors().contains("follows"), "{}", server.errors());
+    assert!(pids.iter().all(|&pid| !lives(pid)));
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn decode_closes_on_garbage_and_says_so() {
     let Heard::LegFailed(LEG, LegFailure::Disconnected(why)) = next(&heard) else {
         panic!("the leg fails");
     };
-    assert!(matches!(why, FabricError::Oversize { .. }), "{why}");
+    assert!(matches!(why, FabricError::Malformed(_)), "{why}");
     assert_eq!(next(&heard), Heard::PeerGone(why));
     assert!(peer.is_closed());
 }
@@ -111,8 +111,7 @@ fn prefill_turns_garbage_away_and_keeps_its_peer() {
         let PrefillInbound::Rejected { why } = next(&lists) else {
             panic!("a stranger is turned away");
         };
-        let clear =
-            matches!(why, FabricError::Oversize { .. } | FabricError::Malformed(_) | FabricError::Closed);
+        let clear = matches!(why, FabricError::Malformed(_) | FabricError::Closed);
         assert!(clear, "{why}");
     }
     decode.revoke(LEG);
@@ -130,7 +129,7 @@ fn prefill_closes_on_garbage_behind_the_opening() {
     peer.stream.write_all(&[0xa5; 64]).unwrap();
     let gone = next(&lists);
     assert!(
-        matches!(gone, PrefillInbound::PeerGone { epoch: 3, why: FabricError::Oversize { .. } }),
+        matches!(gone, PrefillInbound::PeerGone { epoch: 3, why: FabricError::Malformed(_) }),
         "{gone:?}"
     );
     assert!(peer.is_closed());
