@@ -16,15 +16,17 @@ use std::time::Instant;
 use super::error::GroupError;
 use super::forming::{Forming, meet};
 use super::frame::{HEADER_BYTES, Header};
-use super::mailbox::{End, Entry, Mailbox};
-use super::member::{Member, Wire};
+use super::heard::{End, Entry};
+use super::line::{Mailed, Wire};
+use super::mailbox::Mailbox;
+use super::member::Member;
 use crate::socket::{WRITE_SLICE, is_hangup, write_by};
 
 /// Bytes that a reader asks for at once: a vote with its header takes one system call.
 const READ_BYTES: usize = 16 * 1024;
 
 /// One rank of a group of processes.
-pub type Mesh = Member<Sockets>;
+pub type Mesh = Member<Mailed<Sockets>>;
 
 /// The sockets to all peers of one rank.
 #[derive(Debug)]
@@ -53,7 +55,8 @@ impl Mesh {
         let mailbox = Arc::new(Mailbox::new(forming.rank, forming.size));
         let wire = Sockets::start(streams, &mailbox, forming.payload_limit)
             .map_err(|error| GroupError::io("starting a reader for a peer", &error))?;
-        Ok(Self::new(forming.rank, forming.size, forming.payload_limit, wire, mailbox))
+        let line = Mailed::new(forming.rank, forming.size, wire, mailbox);
+        Ok(Self::new(forming.rank, forming.size, forming.payload_limit, line))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::Duration;
 
-use crate::group::{Forming, GroupError, Member, Mesh, Neighbours, Sockets, Tag, Threads, Wire};
+use crate::group::{Forming, GroupError, Line, Mailed, Member, Mesh, Neighbours, Sockets, Tag, Threads};
 
 pub(super) const LIMIT: usize = 32 << 20;
 pub(super) const LONG: Duration = Duration::from_secs(10);
@@ -12,15 +12,15 @@ pub(super) const SHORT: Duration = Duration::from_millis(150);
 pub(super) const TAG: Tag = Tag { epoch: 1, round: 7, site: 0, kind: 1, shape: 64 };
 
 pub(super) trait Transport {
-    type Wire: Wire;
+    type Line: Line;
 
-    fn form(size: usize) -> Vec<Member<Self::Wire>>;
+    fn form(size: usize) -> Vec<Member<Self::Line>>;
 }
 
 pub(super) struct OverThreads;
 
 impl Transport for OverThreads {
-    type Wire = Neighbours;
+    type Line = Mailed<Neighbours>;
 
     fn form(size: usize) -> Vec<Threads> {
         Threads::form(size, LIMIT)
@@ -30,7 +30,7 @@ impl Transport for OverThreads {
 pub(super) struct OverSockets;
 
 impl Transport for OverSockets {
-    type Wire = Sockets;
+    type Line = Mailed<Sockets>;
 
     fn form(size: usize) -> Vec<Mesh> {
         let dir = tempfile::tempdir().unwrap();
@@ -53,9 +53,9 @@ impl Transport for OverSockets {
 }
 
 /// Runs `body` on every rank at once; the results by rank.
-pub(super) fn on_all<W: Wire, R: Send>(
-    members: &mut [Member<W>],
-    body: impl Fn(usize, &mut Member<W>) -> R + Sync,
+pub(super) fn on_all<L: Line, R: Send>(
+    members: &mut [Member<L>],
+    body: impl Fn(usize, &mut Member<L>) -> R + Sync,
 ) -> Vec<R> {
     let body = &body;
     thread::scope(|scope| {
