@@ -89,7 +89,7 @@ impl Heard {
         let (mismatch, arrived) = match interest {
             Interest::Leader => (None, self.me == 0 || self.has_entry(0)),
             Interest::Entry(operation, tag) => {
-                let arrived = self.peers().all(|rank| self.has_entry(rank));
+                let arrived = self.all_entered();
                 (self.mismatch(operation, tag), arrived)
             }
         };
@@ -102,6 +102,11 @@ impl Heard {
     fn peers(&self) -> impl Iterator<Item = usize> {
         let me = self.me;
         (0..self.inboxes.len()).filter(move |&rank| rank != me)
+    }
+
+    /// Whether an entry of each peer is there.
+    pub(super) fn all_entered(&self) -> bool {
+        self.peers().all(|rank| self.has_entry(rank))
     }
 
     fn has_entry(&self, rank: usize) -> bool {

@@ -26,6 +26,7 @@ mod line;
 mod mailbox;
 mod member;
 mod mesh;
+mod shared;
 mod tag;
 #[cfg(test)]
 mod tests;
@@ -38,5 +39,6 @@ pub use frame::Operation;
 pub use line::{Line, Mailed, Posting, Wire};
 pub use member::Member;
 pub use mesh::{Mesh, Sockets};
+pub use shared::SharedMemory;
 pub use tag::Tag;
 pub use threads::{Neighbours, Threads};

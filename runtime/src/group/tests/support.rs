@@ -4,7 +4,9 @@ use std::fmt::Debug;
 use std::thread;
 use std::time::Duration;
 
-use crate::group::{Forming, GroupError, Line, Mailed, Member, Mesh, Neighbours, Sockets, Tag, Threads};
+use crate::group::{
+    Forming, GroupError, Line, Mailed, Member, Mesh, Neighbours, SharedMemory, Sockets, Tag, Threads,
+};
 
 pub(super) const LIMIT: usize = 32 << 20;
 pub(super) const LONG: Duration = Duration::from_secs(10);
@@ -33,23 +35,36 @@ impl Transport for OverSockets {
     type Line = Mailed<Sockets>;
 
     fn form(size: usize) -> Vec<Mesh> {
-        let dir = tempfile::tempdir().unwrap();
-        let join = |rank| Forming {
-            dir: dir.path().to_owned(),
-            name: "semantics".to_owned(),
-            rank,
-            size,
-            epoch: 1,
-            fingerprint: [7; 32],
-            payload_limit: LIMIT,
-            deadline: LONG,
-        };
-        thread::scope(|scope| {
-            let ranks: Vec<_> =
-                (0..size).map(|rank| scope.spawn(move || Mesh::form(&join(rank)).unwrap())).collect();
-            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-        })
+        form(size, Mesh::form)
     }
+}
+
+pub(super) struct OverSharedMemory;
+
+impl Transport for OverSharedMemory {
+    type Line = SharedMemory;
+
+    fn form(size: usize) -> Vec<Member<SharedMemory>> {
+        form(size, Member::<SharedMemory>::form)
+    }
+}
+
+fn form<L: Line>(size: usize, form: fn(&Forming) -> Result<Member<L>, GroupError>) -> Vec<Member<L>> {
+    let dir = tempfile::tempdir().unwrap();
+    let join = |rank| Forming {
+        dir: dir.path().to_owned(),
+        name: "semantics".to_owned(),
+        rank,
+        size,
+        epoch: 1,
+        fingerprint: [7; 32],
+        payload_limit: LIMIT,
+        deadline: LONG,
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..size).map(|rank| scope.spawn(move || form(&join(rank)).unwrap())).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
 }
 
 /// Runs `body` on every rank at once; the results by rank.
