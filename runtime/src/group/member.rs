@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::collectives::Collectives;
 use super::error::GroupError;
+use super::forming::Forming;
 use super::frame::{HEADER_BYTES, Header, Operation};
 use super::line::{Line, Posting};
 use super::tag::Tag;
@@ -27,6 +28,11 @@ pub struct Member<L: Line> {
 impl<L: Line> Member<L> {
     pub(super) fn new(rank: usize, size: usize, limit: usize, line: L) -> Self {
         Self { rank, limit, line, frame: Vec::new(), payloads: vec![Vec::new(); size], failure: None }
+    }
+
+    /// The member that `forming` describes, with its line to the peers that it has met.
+    pub(super) fn of(forming: &Forming, line: L) -> Self {
+        Self::new(forming.rank, forming.size, forming.payload_limit, line)
     }
 
     /// Gives every rank all payloads, by rank, its own included.

@@ -27,10 +27,13 @@ mod mailbox;
 mod member;
 mod mesh;
 mod shared;
+mod stream;
 mod tag;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod threads;
+mod transport;
 
 pub use collectives::Collectives;
 pub use error::{GroupError, Setting};
@@ -38,7 +41,10 @@ pub use forming::Forming;
 pub use frame::Operation;
 pub use line::{Line, Mailed, Posting, Wire};
 pub use member::Member;
-pub use mesh::{Mesh, Sockets};
+pub use mesh::{Mesh, Sockets, TcpMesh};
 pub use shared::SharedMemory;
+pub use stream::Stream;
 pub use tag::Tag;
+pub use tcp::{Leader, TcpPlace};
 pub use threads::{Neighbours, Threads};
+pub use transport::{AnyMember, Transport};

@@ -266,11 +266,14 @@ fn ring<B: Block>(block: &B) {
 }
 
 /// Notes in a rank's own block that a peer has fallen, and wakes it. One thread may do so, and only that one.
+///
+/// It wakes the rank whatever its bell shows: the peer may have died when it had taken the bell and had not woken anybody yet.
 pub(super) fn fall<B: Block>(own: &B, layout: Layout, rank: usize) {
     let count = own.load(FALLS, Relaxed);
     let index = usize::try_from(count).unwrap_or(usize::MAX);
     own.store(layout.fall(index), rank as u64, Relaxed);
     own.store(FALLS, count + 1, Release);
     own.fence();
-    ring(own);
+    own.set_bell(AWAKE);
+    own.wake();
 }

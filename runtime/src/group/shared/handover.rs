@@ -18,11 +18,12 @@ use super::deathwatch::Deathwatch;
 use super::line::{Patience, Shared};
 use super::mapping::Mapping;
 use crate::group::error::GroupError;
-use crate::group::forming::{Forming, meet};
+use crate::group::forming::{Files, Forming, meet};
 use crate::group::frame::HEADER_BYTES;
 use crate::group::line::{Line, Posting};
 use crate::group::member::Member;
 use crate::group::tag::Tag;
+use crate::group::transport::Transport;
 use crate::socket::{after, is_transient};
 
 /// Words of a ring: what fits goes through in one piece, and 256 KiB are enough for any longer one to go through in few.
@@ -46,14 +47,18 @@ impl Member<SharedMemory> {
     /// # Errors
     /// As [`super::super::Mesh::form`]; `Malformed` for a peer whose block is none.
     pub fn form(forming: &Forming) -> Result<Self, GroupError> {
-        let until = after(forming.deadline);
-        let streams = meet(forming)?;
-        let line = SharedMemory::start(forming, streams, until)?;
-        Ok(Self::new(forming.rank, forming.size, forming.payload_limit, line))
+        Ok(Self::of(forming, SharedMemory::join(forming)?))
     }
 }
 
 impl SharedMemory {
+    /// Meets all peers and maps their blocks.
+    pub(crate) fn join(forming: &Forming) -> Result<Self, GroupError> {
+        let until = after(forming.deadline);
+        let streams = meet(forming, Files::open(forming, Transport::Shm)?)?;
+        Self::start(forming, streams, until)
+    }
+
     fn start(
         forming: &Forming,
         streams: Vec<Option<UnixStream>>,

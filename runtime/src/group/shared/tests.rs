@@ -223,8 +223,8 @@ fn blocks(capacity: usize, flaw: Option<Flaw>) -> Vec<Arc<Stepped>> {
     (0..RANKS).map(|_| Arc::new(Stepped::new(capacity, flaw))).collect()
 }
 
-fn two_rounds(capacity: usize, flaw: Option<Flaw>) {
-    explore(2, move || {
+fn two_rounds(preemptions: usize, capacity: usize, flaw: Option<Flaw>) {
+    explore(preemptions, move || {
         let blocks = blocks(capacity, flaw);
         let theirs = blocks.clone();
         let peer = loom::thread::spawn(move || rounds(&mut line(1, theirs), 1).unwrap());
@@ -235,17 +235,17 @@ fn two_rounds(capacity: usize, flaw: Option<Flaw>) {
 
 #[test]
 fn shared_rounds_complete_with_the_right_words() {
-    two_rounds(WIDE, None);
+    two_rounds(2, WIDE, None);
 }
 
 #[test]
 fn shared_frames_longer_than_the_ring_go_through_in_pieces() {
-    two_rounds(NARROW, None);
+    two_rounds(1, NARROW, None);
 }
 
 #[test]
 fn shared_mismatch_is_named_by_both() {
-    explore(2, || {
+    explore(3, || {
         let blocks = blocks(WIDE, None);
         let theirs = blocks.clone();
         let odd = Tag { shape: 2, ..tag(0) };
@@ -296,29 +296,29 @@ fn shared_death_at_any_store_leaves_nobody_waiting() {
 #[test]
 #[should_panic(expected = "Malformed")]
 fn shared_count_without_release_is_found() {
-    two_rounds(WIDE, Some(Flaw::RelaxedCount));
+    two_rounds(2, WIDE, Some(Flaw::RelaxedCount));
 }
 
 #[test]
 #[should_panic(expected = "Malformed")]
 fn shared_count_before_its_words_is_found() {
-    two_rounds(WIDE, Some(Flaw::CountFirst));
+    two_rounds(2, WIDE, Some(Flaw::CountFirst));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn shared_look_at_the_bell_without_a_fence_is_found() {
-    two_rounds(WIDE, Some(Flaw::NoFence));
+    two_rounds(2, WIDE, Some(Flaw::NoFence));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn shared_sleep_without_a_look_at_the_bell_is_found() {
-    two_rounds(WIDE, Some(Flaw::BlindSleep));
+    two_rounds(2, WIDE, Some(Flaw::BlindSleep));
 }
 
 #[test]
 #[should_panic(expected = "deadlock")]
 fn shared_sleeper_that_nobody_wakes_is_found() {
-    two_rounds(WIDE, Some(Flaw::NoWake));
+    two_rounds(2, WIDE, Some(Flaw::NoWake));
 }

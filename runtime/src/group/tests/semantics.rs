@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::support::{
-    LIMIT, LONG, OverSharedMemory, OverSockets, OverThreads, SHORT, TAG, Transport, at_round, blamed, errors,
-    on_all,
+    LIMIT, LONG, OverSharedMemory, OverSockets, OverTcp, OverThreads, SHORT, TAG, Transport, at_round,
+    blamed, errors, on_all,
 };
 use crate::group::{Collectives, GroupError, Operation, Tag};
 
@@ -256,6 +256,9 @@ macro_rules! on_every_transport {
         }
         mod sockets {
             $(#[test] fn $case() { super::$case::<super::OverSockets>(); })*
+        }
+        mod tcp {
+            $(#[test] fn $case() { super::$case::<super::OverTcp>(); })*
         }
         mod shared_memory {
             $(#[test] fn $case() { super::$case::<super::OverSharedMemory>(); })*

@@ -1,11 +1,14 @@
 //! What the cases of `semantics` share: the transports they run on, and how ranks are run.
 
 use std::fmt::Debug;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
 use crate::group::{
-    Forming, GroupError, Line, Mailed, Member, Mesh, Neighbours, SharedMemory, Sockets, Tag, Threads,
+    Forming, GroupError, Leader, Line, Mailed, Member, Mesh, Neighbours, SharedMemory, Sockets, Tag, TcpMesh,
+    TcpPlace, Threads,
 };
 
 pub(super) const LIMIT: usize = 32 << 20;
@@ -32,10 +35,24 @@ impl Transport for OverThreads {
 pub(super) struct OverSockets;
 
 impl Transport for OverSockets {
-    type Line = Mailed<Sockets>;
+    type Line = Mailed<Sockets<UnixStream>>;
 
     fn form(size: usize) -> Vec<Mesh> {
         form(size, Mesh::form)
+    }
+}
+
+pub(super) struct OverTcp;
+
+impl Transport for OverTcp {
+    type Line = Mailed<Sockets<TcpStream>>;
+
+    fn form(size: usize) -> Vec<TcpMesh> {
+        form(size, |forming| {
+            let leader = Leader::Noted(forming.dir.join("address"));
+            let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            TcpMesh::form_at(forming, &TcpPlace { leader, listen, advertise: None })
+        })
     }
 }
 
