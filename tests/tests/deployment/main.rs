@@ -1,7 +1,7 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
 //! `answers` (what clients get), `leaving` (clients that go), `recovery` (ranks that die), `chaos` (all of it at random), `losses` (deaths that no
-//! restart follows), `starts` (wrong starts, orderly ends, the demo).
+//! restart follows), `starts` (wrong starts, orderly ends, the demo), `transports` (all of it in short, over each).
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -12,3 +12,4 @@ mod leaving;
 mod losses;
 mod recovery;
 mod starts;
+mod transports;

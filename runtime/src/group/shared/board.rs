@@ -114,8 +114,9 @@ pub(super) struct Board<B> {
     blocks: Vec<Arc<B>>,
     /// By rank: one less than the capacity of its ring, a power of two.
     masks: Vec<u64>,
-    /// Words put into the own ring.
+    /// Words put into the own ring, and how many of them the peers have been shown.
     sent: u64,
+    published: u64,
     /// By rank: words read from its ring.
     read: Vec<u64>,
     /// By rank: whether it is waited for no longer.
@@ -129,7 +130,16 @@ impl<B: Block> Board<B> {
         let mask = |block: &Arc<B>| Some(u64::try_from(layout.capacity(block.words())?).ok()? - 1);
         let masks = blocks.iter().map(mask).collect::<Option<Vec<_>>>()?;
         let size = blocks.len();
-        Some(Self { me, layout, blocks, masks, sent: 0, read: vec![0; size], ended: vec![false; size] })
+        Some(Self {
+            me,
+            layout,
+            blocks,
+            masks,
+            sent: 0,
+            published: 0,
+            read: vec![0; size],
+            ended: vec![false; size],
+        })
     }
 
     /// The peers that are not at their end.
@@ -161,20 +171,26 @@ impl<B: Block> Board<B> {
         self.peers().min_by_key(read)
     }
 
-    /// Puts as many of `words` into the own ring as there is room for, and returns how many.
-    pub(super) fn offer(&mut self, words: impl Iterator<Item = u64>) -> usize {
+    /// Puts as many of `words` into the own ring as there is room for, and returns how many. They are there for the peers once they are
+    /// published.
+    pub(super) fn put(&mut self, words: &[[u8; 8]]) -> usize {
         let room = usize::try_from(self.room()).unwrap_or(usize::MAX);
-        let mut count = 0;
-        for word in words.take(room) {
-            self.own().store(self.place(self.me, self.sent), word, Relaxed);
-            self.sent = self.sent.wrapping_add(1);
-            count += 1;
+        let words = &words[..words.len().min(room)];
+        let (own, ring, mask) = (self.own(), self.layout.ring(), self.masks[self.me]);
+        for (word, count) in words.iter().zip(self.sent..) {
+            own.store(ring + index(count & mask), u64::from_le_bytes(*word), Relaxed);
         }
-        if count > 0 {
+        self.sent += words.len() as u64;
+        words.len()
+    }
+
+    /// Shows the peers what was put into the own ring.
+    pub(super) fn publish(&mut self) {
+        if self.sent > self.published {
+            self.published = self.sent;
             self.own().store(SENT, self.sent, Release);
             self.ring_peers();
         }
-        count
     }
 
     /// Words in the ring of `rank` that this rank has not read.
@@ -183,9 +199,12 @@ impl<B: Block> Board<B> {
         if unread > self.masks[rank] + 1 { Err(Unruly) } else { usize::try_from(unread).map_err(|_| Unruly) }
     }
 
-    /// The `index`-th unread word of `rank`.
-    pub(super) fn word(&self, rank: usize, index: usize) -> u64 {
-        self.blocks[rank].load(self.place(rank, self.read[rank].wrapping_add(index as u64)), Relaxed)
+    /// Copies unread words of `rank`, the first of them `skip` after the oldest, into all of `places`.
+    pub(super) fn copy(&self, rank: usize, skip: usize, places: &mut [[u8; 8]]) {
+        let (block, ring, mask) = (self.blocks[rank].as_ref(), self.layout.ring(), self.masks[rank]);
+        for (place, count) in places.iter_mut().zip(self.read[rank] + skip as u64..) {
+            *place = block.load(ring + index(count & mask), Relaxed).to_le_bytes();
+        }
     }
 
     /// Gives `rank` the room of so many words back.
@@ -193,7 +212,7 @@ impl<B: Block> Board<B> {
         if count == 0 {
             return;
         }
-        self.read[rank] = self.read[rank].wrapping_add(count as u64);
+        self.read[rank] += count as u64;
         self.own().store(self.layout.read(rank), self.read[rank], Release);
         self.own().fence();
         if self.blocks[rank].bell() == Want::Room.bell() {
@@ -247,15 +266,15 @@ impl<B: Block> Board<B> {
         &self.blocks[self.me]
     }
 
-    fn place(&self, rank: usize, count: u64) -> usize {
-        // The mask is less than the number of words, which is a usize.
-        self.layout.ring() + usize::try_from(count & self.masks[rank]).unwrap_or(0)
-    }
-
     fn ring_peers(&self) {
         self.own().fence();
         self.peers().for_each(|peer| ring(self.blocks[peer].as_ref()));
     }
+}
+
+/// A place in a ring: less than the number of its words, which is a usize.
+fn index(place: u64) -> usize {
+    usize::try_from(place).unwrap_or(0)
 }
 
 /// Wakes the owner of `block` if it sleeps. To be called after a fence.

@@ -26,13 +26,16 @@ use crate::group::tag::Tag;
 use crate::group::transport::Transport;
 use crate::socket::{after, is_transient};
 
-/// Words of a ring: what fits goes through in one piece, and 256 KiB are enough for any longer one to go through in few.
-const RING_WORDS: std::ops::RangeInclusive<usize> = 512..=32 * 1024;
+/// Words of a ring: what fits goes through in one piece, and 512 KiB are enough for any longer one to go through in few.
+const RING_WORDS: std::ops::RangeInclusive<usize> = 512..=64 * 1024;
 
-/// Looks at the blocks without giving up the core; some 20 µs.
-const SPINS: u32 = 1000;
-/// Looks at the blocks with others let run in between.
-const YIELDS: u32 = 20;
+/// Looks at the blocks without giving up the core: a few microseconds.
+const SPINS: u32 = 100;
+/// Looks at the blocks with others let run in between. On a core of its own a rank gets it back at once, so that this is spinning too;
+/// on a shared one it is what lets the peer go on.
+const YIELDS: u32 = 50;
+/// Ranks of a machine that serves, for one of a group: the other group has as many.
+const GROUPS: usize = 2;
 
 /// The line of one rank through shared memory.
 #[derive(Debug)]
@@ -96,7 +99,7 @@ fn ring_words(limit: usize) -> usize {
 /// Spinning helps only where it keeps nobody from running.
 fn patience(size: usize) -> Patience {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    Patience { spins: if cores >= size { SPINS } else { 0 }, yields: YIELDS }
+    Patience { spins: if cores >= size * GROUPS { SPINS } else { 0 }, yields: YIELDS }
 }
 
 impl Line for SharedMemory {
@@ -152,10 +155,10 @@ fn take(rank: usize, stream: &UnixStream, deadline: Duration, until: Instant) ->
 }
 
 fn unusable(rank: usize, error: &io::Error) -> GroupError {
-    match error.kind() {
-        ErrorKind::InvalidData => GroupError::Malformed { rank },
-        _ => GroupError::io("mapping the memory of a peer", error),
+    if error.kind() == ErrorKind::InvalidData {
+        return GroupError::Malformed { rank };
     }
+    GroupError::io("mapping the memory of a peer", error)
 }
 
 /// The file that came over a connection; `None` at its end, or if what came brought no file.
@@ -164,9 +167,10 @@ fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    let files = control.drain().filter_map(|message| match message {
-        RecvAncillaryMessage::ScmRights(files) => Some(files),
-        _ => None,
-    });
-    Ok(files.flatten().next())
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut files) = message {
+            return Ok(files.next());
+        }
+    }
+    Ok(None)
 }

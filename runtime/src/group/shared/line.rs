@@ -77,17 +77,18 @@ impl<B: Block> Shared<B> {
     ) -> Result<(), GroupError> {
         let interest = Interest::Entry(posting.operation, posting.tag);
         let until = after(deadline);
-        let total = frame_words(posting.frame).count();
+        let frame = Words::of(posting.frame);
         let mut sent = 0;
         loop {
-            sent += self.board.offer(frame_words(posting.frame).skip(sent));
+            sent += frame.put(&mut self.board, sent);
             self.pull();
+            let is_sent = sent == frame.count();
             match self.heard.verdict(interest) {
                 Some(Err(error)) => return Err(error),
-                Some(Ok(())) if sent == total => break,
+                Some(Ok(())) if is_sent => break,
                 Some(Ok(())) | None => {}
             }
-            let want = if sent == total { Want::News } else { Want::Room };
+            let want = if is_sent { Want::News } else { Want::Room };
             if !self.await_change(want, until) {
                 return Err(self.late(deadline));
             }
@@ -111,10 +112,8 @@ impl<B: Block> Shared<B> {
 
     pub(super) fn poison(&self, culprit: usize, last: Option<Tag>) {
         let culprit = u32::try_from(culprit).unwrap_or(u32::MAX);
-        let mut words = [0; POISON_WORDS];
-        let header = Header::Poison { culprit, last }.encode();
-        words.iter_mut().zip(frame_words(&header)).for_each(|(word, from)| *word = from);
-        self.board.poison(words);
+        let header = Words::of(&Header::Poison { culprit, last }.encode()).header;
+        self.board.poison(header.map(u64::from_le_bytes));
     }
 
     /// The error at the deadline: for a peer that has not entered, else for the one that does not read.
@@ -217,19 +216,17 @@ impl<B: Block> Shared<B> {
     /// Reads up to `count` words of one frame, from the unread word `from` on; returns how many.
     fn read_some(&mut self, peer: usize, from: usize, count: usize) -> Result<usize, GroupError> {
         let incoming = &mut self.incoming[peer];
-        if incoming.filled < HEADER_WORDS {
-            incoming.header[incoming.filled] = self.board.word(peer, from).to_le_bytes();
-            incoming.filled += 1;
-            self.finish(peer)?;
-            return Ok(1);
+        let is_header = incoming.filled < HEADER_WORDS;
+        let places = match is_header {
+            true => &mut incoming.header[incoming.filled..],
+            false => incoming.payload[incoming.received..].as_chunks_mut().0,
+        };
+        let taken = places.len().min(count);
+        self.board.copy(peer, from, &mut places[..taken]);
+        match is_header {
+            true => incoming.filled += taken,
+            false => incoming.received += taken * 8,
         }
-        let (places, _) = incoming.payload[incoming.received..].as_chunks_mut();
-        let mut taken = 0;
-        for (place, index) in places.iter_mut().zip(from..from + count) {
-            *place = self.board.word(peer, index).to_le_bytes();
-            taken += 1;
-        }
-        incoming.received += taken * 8;
         self.finish(peer)?;
         Ok(taken)
     }
@@ -291,14 +288,42 @@ fn decode(header: [[u8; 8]; HEADER_WORDS]) -> Option<Header> {
     Header::decode(header.as_flattened().first_chunk()?)
 }
 
-/// The words of a frame: the header and the payload, each filled up with zeros.
-fn frame_words(frame: &[u8]) -> impl Iterator<Item = u64> {
-    let (header, payload) = frame.split_at(HEADER_BYTES.min(frame.len()));
-    header.chunks(8).chain(payload.chunks(8)).map(word)
+/// A frame as words: the header and the payload, each filled up with zeros.
+struct Words<'a> {
+    header: [[u8; 8]; HEADER_WORDS],
+    payload: &'a [[u8; 8]],
+    last: Option<[u8; 8]>,
 }
 
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
-    u64::from_le_bytes(word)
+impl<'a> Words<'a> {
+    fn of(frame: &'a [u8]) -> Self {
+        let (head, rest) = frame.split_at(HEADER_BYTES.min(frame.len()));
+        let (payload, rest) = rest.as_chunks();
+        let mut header = [[0; 8]; HEADER_WORDS];
+        header.as_flattened_mut()[..head.len()].copy_from_slice(head);
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        Self { header, payload, last: (!rest.is_empty()).then_some(last) }
+    }
+
+    fn count(&self) -> usize {
+        HEADER_WORDS + self.payload.len() + usize::from(self.last.is_some())
+    }
+
+    /// Puts what follows the first `sent` words into the ring, as far as there is room, and shows it; returns how many words that is.
+    fn put<B: Block>(&self, board: &mut Board<B>, sent: usize) -> usize {
+        let mut skip = sent;
+        let mut put = 0;
+        for part in [self.header.as_slice(), self.payload, self.last.as_slice()] {
+            let left = &part[skip.min(part.len())..];
+            skip -= part.len() - left.len();
+            let count = board.put(left);
+            put += count;
+            if count < left.len() {
+                break;
+            }
+        }
+        board.publish();
+        put
+    }
 }

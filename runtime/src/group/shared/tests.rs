@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex as Plain};
 use std::time::{Duration, Instant};
 
@@ -250,10 +251,8 @@ fn shared_mismatch_is_named_by_both() {
         let theirs = blocks.clone();
         let odd = Tag { shape: 2, ..tag(0) };
         let peer = loom::thread::spawn(move || enter(&mut line(1, theirs), 1, odd).unwrap_err());
-        let named = |error: &GroupError| match error {
-            GroupError::Mismatch { ours, theirs, .. } => ours != theirs,
-            GroupError::Relayed { by, .. } => *by < RANKS,
-            _ => false,
+        let named = |error: &GroupError| {
+            matches!(error, GroupError::Mismatch { .. } | GroupError::Relayed { last: Some(_), .. })
         };
         let ours = enter(&mut line(0, blocks), 0, tag(0)).unwrap_err();
         let theirs = peer.join().unwrap();
@@ -263,7 +262,7 @@ fn shared_mismatch_is_named_by_both() {
 
 /// Rank 1 dies before its `life`-th store; whether it did.
 fn dies_after(life: u32) -> bool {
-    let died = Arc::new(Plain::new(false));
+    let died = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&died);
     explore(1, move || {
         let blocks = blocks(WIDE, None);
@@ -274,7 +273,7 @@ fn dies_after(life: u32) -> bool {
             LIFE.set(Some(life));
             let ended = catch_unwind(AssertUnwindSafe(|| rounds(&mut line, 1)));
             LIFE.set(None);
-            *told.lock().unwrap() |= ended.is_err_and(|end| end.is::<Died>());
+            told.fetch_or(ended.is_err_and(|end| end.is::<Died>()), Ordering::Relaxed);
             fall(survivor.as_ref(), Layout::new(RANKS), 1);
         });
         match rounds(&mut line(0, blocks), 0) {
@@ -283,8 +282,7 @@ fn dies_after(life: u32) -> bool {
         }
         peer.join().unwrap();
     });
-    let died = *died.lock().unwrap();
-    died
+    died.load(Ordering::Relaxed)
 }
 
 #[test]

@@ -4,5 +4,6 @@
 mod forming;
 mod network;
 mod processes;
+mod rate;
 mod semantics;
 mod support;

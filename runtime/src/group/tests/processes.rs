@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
+use super::rate;
 use crate::group::{
     Collectives, Forming, GroupError, Leader, Line, Member, Tag, TcpMesh, TcpPlace, Transport,
 };
@@ -16,7 +17,8 @@ use crate::group::{
 const DIR: &str = "LOCKSTEP_TEST_GROUP_DIR";
 const RANK: &str = "LOCKSTEP_TEST_GROUP_RANK";
 const PART: &str = "LOCKSTEP_TEST_GROUP_PART";
-const TRANSPORT: &str = "LOCKSTEP_TEST_GROUP_TRANSPORT";
+pub(super) const GROUP_SIZE: &str = "LOCKSTEP_TEST_GROUP_SIZE";
+pub(super) const TRANSPORT: &str = "LOCKSTEP_TEST_GROUP_TRANSPORT";
 pub(super) const LEADER: &str = "LOCKSTEP_TEST_GROUP_LEADER";
 pub(super) const LISTEN: &str = "LOCKSTEP_TEST_GROUP_LISTEN";
 pub(super) const ADVERTISE: &str = "LOCKSTEP_TEST_GROUP_ADVERTISE";
@@ -36,10 +38,10 @@ fn process_rank() {
         dir: dir.into(),
         name: "control".to_owned(),
         rank: rank.parse().unwrap(),
-        size: SIZE,
+        size: var(GROUP_SIZE).map_or(SIZE, |size| size.parse().unwrap()),
         epoch: 1,
         fingerprint: [1; 32],
-        payload_limit: 1024,
+        payload_limit: 4 << 20,
         deadline: DEADLINE * 5,
     };
     match (var(LISTEN), var(LEADER)) {
@@ -58,6 +60,9 @@ fn process_rank() {
 
 /// Goes through some rounds, does its part, and says what came of it: `stop` stops, `idle` waits for the leader, `vote` goes on.
 fn play<L: Line>(part: &str, mut member: Member<L>) {
+    if let Some(words) = part.strip_prefix("rate") {
+        return rate::vote(&mut member, words.parse().unwrap());
+    }
     let waited = (0..).find_map(|round| {
         if round == ROUNDS {
             println!("{part}");
