@@ -8,7 +8,7 @@
 //! Reading order: [`launch`] (the command line), [`frontend`] and [`supervisor`] (one process), [`wire`] (between it and the ranks),
 //! [`rank`] (a rank process), [`group`], [`fabric`], [`engine`], [`proved`].
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod demo;
 pub mod engine;

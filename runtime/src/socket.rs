@@ -66,7 +66,7 @@ pub(crate) const WRITE_SLICE: Duration = Duration::from_millis(20);
 /// Writes all of `bytes`, on a stream whose write timeout is [`WRITE_SLICE`]. On error says how
 /// many bytes were written; `TimedOut` when `deadline` has passed.
 pub(crate) fn write_by(
-    mut stream: &UnixStream,
+    mut stream: impl Write,
     bytes: &[u8],
     deadline: Instant,
 ) -> Result<(), (usize, io::Error)> {
@@ -98,6 +98,17 @@ pub(crate) fn is_hangup(kind: ErrorKind) -> bool {
             | ErrorKind::ConnectionReset
             | ErrorKind::NotConnected
             | ErrorKind::UnexpectedEof
+    )
+}
+
+/// Whether a socket call failed because the network no longer reaches the other end.
+pub(crate) fn is_unreachable(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::TimedOut
+            | ErrorKind::HostUnreachable
+            | ErrorKind::NetworkUnreachable
+            | ErrorKind::NetworkDown
     )
 }
 

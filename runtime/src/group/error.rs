@@ -148,6 +148,8 @@ pub enum Setting {
     Rank,
     /// The number of ranks.
     Size,
+    /// What carries the collectives.
+    Transport,
     /// The version of the wire protocol.
     Version,
 }
@@ -159,6 +161,7 @@ impl fmt::Display for Setting {
             Self::Fingerprint => "configuration fingerprint",
             Self::Rank => "rank",
             Self::Size => "group size",
+            Self::Transport => "transport (1 shm, 2 tcp, 3 unix)",
             Self::Version => "protocol version",
         })
     }

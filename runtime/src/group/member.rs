@@ -3,36 +3,21 @@
 //! An exchange sends this rank's entry to every peer and awaits one entry of each. The first error
 //! is final: the member tells every peer whom it blames (poison), closes, and repeats the error.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::collectives::Collectives;
 use super::error::GroupError;
+use super::forming::Forming;
 use super::frame::{HEADER_BYTES, Header, Operation};
-use super::mailbox::Mailbox;
+use super::line::{Line, Posting};
 use super::tag::Tag;
-use crate::socket::after;
 
-/// How long a failing member tries to tell one peer whom it blames.
-const POISON_DEADLINE: Duration = Duration::from_millis(100);
-
-/// What carries frames to the peers of one rank.
-pub trait Wire: Send {
-    /// Sends one whole frame to `rank`; `false` when it did not get through by `deadline`. A peer
-    /// that is gone counts as sent: what it said before it went decides, and the mailbox has that.
-    fn send(&mut self, rank: usize, frame: &[u8], deadline: Instant) -> bool;
-
-    /// Closes the way to every peer; what was sent still arrives.
-    fn close(&mut self);
-}
-
-/// One rank of a group; [`super::Mesh`] and [`super::Threads`] are its two kinds.
+/// One rank of a group, over whatever line it has to its peers.
 #[derive(Debug)]
-pub struct Member<W: Wire> {
+pub struct Member<L: Line> {
     rank: usize,
     limit: usize,
-    wire: W,
-    mailbox: Arc<Mailbox>,
+    line: L,
     /// This rank's frame: the header, then the payload.
     frame: Vec<u8>,
     /// The peers' payloads of the last exchange, by rank; this rank's own place stays empty.
@@ -40,17 +25,14 @@ pub struct Member<W: Wire> {
     failure: Option<GroupError>,
 }
 
-impl<W: Wire> Member<W> {
-    pub(super) fn new(rank: usize, size: usize, limit: usize, wire: W, mailbox: Arc<Mailbox>) -> Self {
-        Self {
-            rank,
-            limit,
-            wire,
-            mailbox,
-            frame: Vec::new(),
-            payloads: vec![Vec::new(); size],
-            failure: None,
-        }
+impl<L: Line> Member<L> {
+    pub(super) fn new(rank: usize, size: usize, limit: usize, line: L) -> Self {
+        Self { rank, limit, line, frame: Vec::new(), payloads: vec![Vec::new(); size], failure: None }
+    }
+
+    /// The member that `forming` describes, with its line to the peers that it has met.
+    pub(super) fn of(forming: &Forming, line: L) -> Self {
+        Self::new(forming.rank, forming.size, forming.payload_limit, line)
     }
 
     /// Gives every rank all payloads, by rank, its own included.
@@ -104,10 +86,10 @@ impl<W: Wire> Member<W> {
         deadline: Duration,
     ) -> Result<(), GroupError> {
         self.require_usable()?;
-        let done = self
-            .compose(operation, tag, payload)
-            .and_then(|()| self.post(deadline))
-            .and_then(|()| self.mailbox.await_entries(operation, tag, deadline, &mut self.payloads));
+        let done = self.compose(operation, tag, payload).and_then(|()| {
+            let posting = Posting { operation, tag, frame: &self.frame };
+            self.line.exchange(posting, deadline, &mut self.payloads)
+        });
         done.map_err(|error| self.fail(error))
     }
 
@@ -128,18 +110,6 @@ impl<W: Wire> Member<W> {
         Ok(())
     }
 
-    /// Sends the frame to each peer, the next rank first, so that not all begin with rank 0.
-    fn post(&mut self, deadline: Duration) -> Result<(), GroupError> {
-        let until = after(deadline);
-        let size = self.payloads.len();
-        for peer in (1..size).map(|step| (self.rank + step) % size) {
-            if !self.wire.send(peer, &self.frame, until) {
-                return Err(self.mailbox.stuck(peer, deadline));
-            }
-        }
-        Ok(())
-    }
-
     fn require_usable(&self) -> Result<(), GroupError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
@@ -155,18 +125,14 @@ impl<W: Wire> Member<W> {
     /// Makes `error` final: tells the peers, closes, and returns it.
     fn fail(&mut self, error: GroupError) -> GroupError {
         let (culprit, last) = error.culprit(self.rank);
-        let culprit = u32::try_from(culprit).unwrap_or(u32::MAX);
-        let poison = Header::Poison { culprit, last }.encode();
-        for peer in (0..self.payloads.len()).filter(|&peer| peer != self.rank) {
-            self.wire.send(peer, &poison, after(POISON_DEADLINE));
-        }
-        self.wire.close();
+        self.line.poison(culprit, last);
+        self.line.close();
         self.failure = Some(error.clone());
         error
     }
 }
 
-impl<W: Wire> Collectives for Member<W> {
+impl<L: Line> Collectives for Member<L> {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -214,13 +180,13 @@ impl<W: Wire> Collectives for Member<W> {
 
     fn wait_for_leader(&mut self, deadline: Duration) -> Result<bool, GroupError> {
         self.require_usable()?;
-        let heard = self.mailbox.await_leader(deadline);
+        let heard = self.line.await_leader(deadline);
         heard.map_err(|error| self.fail(error))
     }
 }
 
-impl<W: Wire> Drop for Member<W> {
+impl<L: Line> Drop for Member<L> {
     fn drop(&mut self) {
-        self.wire.close();
+        self.line.close();
     }
 }

@@ -1,4 +1,4 @@
-//! A group whose ranks are processes of one machine: a full mesh of Unix stream sockets.
+//! A group whose ranks are processes: a full mesh of stream sockets, Unix ones on one machine or TCP between several.
 //!
 //! Each peer has a reader thread that drains its socket into the mailbox. The alternatives were a
 //! writer thread and non-blocking sockets under poll. Readers win twice: two ranks that send each
@@ -7,37 +7,45 @@
 //! one thread wake-up a collective; poll would need unsafe code or one more dependency.
 
 use std::io::{BufReader, ErrorKind, Read};
-use std::net::Shutdown;
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use super::error::GroupError;
-use super::forming::{Forming, meet};
+use super::forming::{Files, Forming, meet};
 use super::frame::{HEADER_BYTES, Header};
-use super::mailbox::{End, Entry, Mailbox};
-use super::member::{Member, Wire};
-use crate::socket::{WRITE_SLICE, is_hangup, write_by};
+use super::heard::{End, Entry};
+use super::line::{Mailed, Wire};
+use super::mailbox::Mailbox;
+use super::member::Member;
+use super::stream::Stream;
+use super::tcp::{TcpGround, TcpPlace};
+use super::transport::Transport;
+use crate::socket::{WRITE_SLICE, is_hangup, is_unreachable, write_by};
 
 /// Bytes that a reader asks for at once: a vote with its header takes one system call.
 const READ_BYTES: usize = 16 * 1024;
 
-/// One rank of a group of processes.
-pub type Mesh = Member<Sockets>;
+/// One rank of a group of processes of one machine.
+pub type Mesh = Member<Mailed<Sockets<UnixStream>>>;
+
+/// One rank of a group of processes on whatever machines.
+pub type TcpMesh = Member<Mailed<Sockets<TcpStream>>>;
 
 /// The sockets to all peers of one rank.
 #[derive(Debug)]
-pub struct Sockets {
+pub struct Sockets<S: Stream> {
     /// By rank; `None` at this rank's own place.
-    links: Vec<Option<Link>>,
+    links: Vec<Option<Link<S>>>,
     mailbox: Arc<Mailbox>,
     readers: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct Link {
-    stream: UnixStream,
+struct Link<S> {
+    stream: S,
     /// A frame got through in part; anything that follows would be read as its payload.
     torn: bool,
 }
@@ -49,20 +57,43 @@ impl Mesh {
     /// `Differs` or `Duplicate`, on every rank that can see it; `Missing` when a peer does not come
     /// by the deadline; `Misuse` or `Io` for this rank's own part.
     pub fn form(forming: &Forming) -> Result<Self, GroupError> {
-        let streams = meet(forming)?;
-        let mailbox = Arc::new(Mailbox::new(forming.rank, forming.size));
-        let wire = Sockets::start(streams, &mailbox, forming.payload_limit)
-            .map_err(|error| GroupError::io("starting a reader for a peer", &error))?;
-        Ok(Self::new(forming.rank, forming.size, forming.payload_limit, wire, mailbox))
+        Ok(Self::of(forming, unix_line(forming)?))
     }
 }
 
-impl Sockets {
-    fn start(
-        streams: Vec<Option<UnixStream>>,
-        mailbox: &Arc<Mailbox>,
-        limit: usize,
-    ) -> std::io::Result<Self> {
+impl TcpMesh {
+    /// Meets all peers of `forming`, of which rank 0 is where `place` says, and compares the configuration with each.
+    ///
+    /// # Errors
+    /// As [`Mesh::form`].
+    pub fn form_at(forming: &Forming, place: &TcpPlace) -> Result<Self, GroupError> {
+        Ok(Self::of(forming, tcp_line(forming, place)?))
+    }
+}
+
+pub(super) fn unix_line(forming: &Forming) -> Result<Mailed<Sockets<UnixStream>>, GroupError> {
+    start(forming, meet(forming, Files::open(forming, Transport::Unix)?)?)
+}
+
+pub(super) fn tcp_line(
+    forming: &Forming,
+    place: &TcpPlace,
+) -> Result<Mailed<Sockets<TcpStream>>, GroupError> {
+    forming.check()?;
+    let ground = TcpGround::open(forming.rank, forming.size, place)
+        .map_err(|error| GroupError::io("listening for the other ranks", &error))?;
+    start(forming, meet(forming, ground)?)
+}
+
+fn start<S: Stream>(forming: &Forming, streams: Vec<Option<S>>) -> Result<Mailed<Sockets<S>>, GroupError> {
+    let mailbox = Arc::new(Mailbox::new(forming.rank, forming.size));
+    let wire = Sockets::start(streams, &mailbox, forming.payload_limit)
+        .map_err(|error| GroupError::io("starting a reader for a peer", &error))?;
+    Ok(Mailed::new(forming.rank, forming.size, wire, mailbox))
+}
+
+impl<S: Stream> Sockets<S> {
+    fn start(streams: Vec<Option<S>>, mailbox: &Arc<Mailbox>, limit: usize) -> std::io::Result<Self> {
         let mut wire = Self { links: Vec::new(), mailbox: Arc::clone(mailbox), readers: Vec::new() };
         for (rank, stream) in streams.into_iter().enumerate() {
             let link = stream.map(|stream| wire.start_link(rank, stream, limit)).transpose()?;
@@ -71,12 +102,12 @@ impl Sockets {
         Ok(wire)
     }
 
-    fn start_link(&mut self, rank: usize, stream: UnixStream, limit: usize) -> std::io::Result<Link> {
+    fn start_link(&mut self, rank: usize, stream: S, limit: usize) -> std::io::Result<Link<S>> {
         stream.set_nonblocking(false)?;
-        stream.set_write_timeout(Some(WRITE_SLICE))?;
+        stream.set_write_timeout(WRITE_SLICE)?;
         let mut reader = Reader {
             rank,
-            input: BufReader::with_capacity(READ_BYTES, stream.try_clone()?),
+            input: BufReader::with_capacity(READ_BYTES, stream.duplicate()?),
             mailbox: Arc::clone(&self.mailbox),
             limit,
         };
@@ -86,7 +117,7 @@ impl Sockets {
     }
 }
 
-impl Wire for Sockets {
+impl<S: Stream> Wire for Sockets<S> {
     fn send(&mut self, rank: usize, frame: &[u8], deadline: Instant) -> bool {
         match self.links.get_mut(rank) {
             Some(Some(link)) => link.send(frame, deadline),
@@ -98,7 +129,7 @@ impl Wire for Sockets {
         self.mailbox.close();
         for link in self.links.drain(..).flatten() {
             // Fails only if the peer closed first, which is as good.
-            drop(link.stream.shutdown(Shutdown::Both));
+            drop(link.stream.end());
         }
         for reader in self.readers.drain(..) {
             // A reader that panicked has nothing to hand over.
@@ -107,18 +138,18 @@ impl Wire for Sockets {
     }
 }
 
-impl Drop for Sockets {
+impl<S: Stream> Drop for Sockets<S> {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl Link {
+impl<S: Stream> Link<S> {
     fn send(&mut self, frame: &[u8], deadline: Instant) -> bool {
         if self.torn {
             return true;
         }
-        match write_by(&self.stream, frame, deadline) {
+        match write_by(&mut self.stream, frame, deadline) {
             Err((written, error)) if error.kind() == ErrorKind::TimedOut => {
                 self.torn = written > 0;
                 false
@@ -129,14 +160,14 @@ impl Link {
 }
 
 /// The loop that drains one peer's socket.
-struct Reader {
+struct Reader<S> {
     rank: usize,
-    input: BufReader<UnixStream>,
+    input: BufReader<S>,
     mailbox: Arc<Mailbox>,
     limit: usize,
 }
 
-impl Reader {
+impl<S: Stream> Reader<S> {
     fn run(&mut self) {
         loop {
             if let Err(end) = self.read_frame() {
@@ -182,7 +213,7 @@ impl Reader {
 }
 
 fn ended(error: &std::io::Error) -> End {
-    if is_hangup(error.kind()) || error.kind() == ErrorKind::Interrupted {
+    if is_hangup(error.kind()) || is_unreachable(error.kind()) || error.kind() == ErrorKind::Interrupted {
         return End::Closed;
     }
     End::Failed(GroupError::io("reading from a peer", error))

@@ -8,11 +8,13 @@ use std::time::Instant;
 
 use super::error::GroupError;
 use super::frame::{HEADER_BYTES, Header};
-use super::mailbox::{End, Entry, Mailbox, Undelivered};
-use super::member::{Member, Wire};
+use super::heard::{End, Entry};
+use super::line::{Mailed, Wire};
+use super::mailbox::{Mailbox, Undelivered};
+use super::member::Member;
 
 /// One rank of a group of threads.
-pub type Threads = Member<Neighbours>;
+pub type Threads = Member<Mailed<Neighbours>>;
 
 /// The mailboxes of all ranks, as one rank's wire.
 #[derive(Debug)]
@@ -28,7 +30,7 @@ impl Threads {
         let mailboxes: Vec<_> = (0..size).map(|rank| Arc::new(Mailbox::new(rank, size))).collect();
         let join = |rank: usize| {
             let wire = Neighbours { rank, mailboxes: mailboxes.clone(), open: true };
-            Self::new(rank, size, payload_limit, wire, Arc::clone(&mailboxes[rank]))
+            Self::new(rank, size, payload_limit, Mailed::new(rank, size, wire, Arc::clone(&mailboxes[rank])))
         };
         (0..size).map(join).collect()
     }

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, value_parser};
 use super::error::LaunchError;
 use super::rank_arguments::{Mode, RankArguments};
 use crate::frontend::DEFAULT_MAX_TOKENS;
+use crate::group::Transport;
 
 /// A model-checked decode scheduler for LLM serving with separate prefill and decode groups.
 #[derive(Debug, Parser)]
@@ -70,6 +71,9 @@ pub struct GroupFlags {
     /// Tokens of one prefill forward at most; longer prompts are computed in chunks
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
     pub chunk_tokens: u32,
+    /// What carries the collectives between the ranks of a group
+    #[arg(long, value_enum, default_value_t)]
+    pub transport: Transport,
     /// Launch no forward before the last one has retired
     #[arg(long)]
     pub no_overlap: bool,
@@ -114,9 +118,16 @@ mod tests {
 
     #[test]
     fn cli_refuses_groups_that_can_not_be() {
-        for wrong in
-            ["--tp 0", "--slots 0", "--pages 0", "--page-size 0", "--max-queue 0", "--port 70000", "--what"]
-        {
+        for wrong in [
+            "--tp 0",
+            "--slots 0",
+            "--pages 0",
+            "--page-size 0",
+            "--max-queue 0",
+            "--port 70000",
+            "--transport pigeon",
+            "--what",
+        ] {
             assert!(parse(&format!("serve {wrong}")).is_err(), "{wrong}");
         }
         assert!(parse("serve --tp 4 --no-overlap").is_ok());

@@ -158,6 +158,7 @@ fn rank_arguments(
         front: std::process::id(),
         control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),
+        transport: flags.transport,
         model: model.directory.clone(),
         mode: flags.mode(),
         slots: flags.slots,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use crate::group::Transport;
 use crate::wire::{RankName, Role, Seat};
 use lockstep_spec::ids::Epoch;
 
@@ -54,6 +55,9 @@ pub struct RankArguments {
     /// Directory for the sockets of the ranks among each other
     #[arg(long)]
     pub run_directory: PathBuf,
+    /// What carries the group's collectives
+    #[arg(long)]
+    pub transport: Transport,
     /// Directory of the model
     #[arg(long)]
     pub model: PathBuf,
@@ -112,7 +116,7 @@ impl RankArguments {
 
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 13] = [
+        let flags: [(&str, OsString); 14] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),
             ("--size=", self.size.to_string().into()),
@@ -120,6 +124,7 @@ impl RankArguments {
             ("--front=", self.front.to_string().into()),
             ("--control-socket=", self.control_socket.clone().into()),
             ("--run-directory=", self.run_directory.clone().into()),
+            ("--transport=", self.transport.name().into()),
             ("--model=", self.model.clone().into()),
             ("--mode=", self.mode.name().into()),
             ("--slots=", self.slots.to_string().into()),
@@ -152,6 +157,7 @@ mod tests {
             front: 4,
             control_socket: "/run/a b/control.sock".into(),
             run_directory: "-odd".into(),
+            transport: Transport::Tcp,
             model: "/models/m".into(),
             mode: Mode::Overlap,
             slots: 5,

@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::Parts;
-use super::cli::ServeFlags;
+use super::cli::{GroupFlags, ServeFlags};
 use super::deployment::{Deployment, Endpoint};
 use super::error::LaunchError;
 use crate::frontend::{Desk, Standing};
@@ -46,7 +46,7 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
         drain: Duration::from_secs(u64::from(*drain_seconds)),
     };
     let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
-    let ready = ready_line(&deployment, flags.group.tp);
+    let ready = ready_line(&deployment, &flags.group);
     let announcement = announce(Arc::clone(&deployment.desk), ready);
     let departure = tokio::select! {
         departure = deployment.run(stop) => departure?,
@@ -64,9 +64,12 @@ pub(crate) fn check(departure: Departure) -> Result<(), LaunchError> {
     }
 }
 
-fn ready_line(deployment: &Deployment, tp: u32) -> String {
+fn ready_line(deployment: &Deployment, flags: &GroupFlags) -> String {
     let (address, model) = (deployment.address, &deployment.model.id);
-    format!("lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp})")
+    let GroupFlags { tp, transport, .. } = flags;
+    format!(
+        "lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp}, over {transport})"
+    )
 }
 
 /// Prints a line when requests are taken.

@@ -6,7 +6,7 @@ use super::inputs::{Inbox, Input};
 use super::pacing::PEER_DEADLINE;
 use crate::engine::{AllReduce, CollectiveError, KvCache, Llama, Row};
 use crate::fabric::PrefillFabric;
-use crate::group::{Mesh, Tag};
+use crate::group::{AnyMember, Tag};
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
@@ -124,7 +124,7 @@ pub(super) struct Device {
     /// Its pages.
     pub(super) cache: KvCache,
     /// The device communicator.
-    pub(super) mesh: Mesh,
+    pub(super) mesh: AnyMember,
     /// The way to the decode side, on the prefill side.
     pub(super) fabric: Option<Arc<PrefillFabric>>,
     /// Where reports go.
@@ -234,7 +234,7 @@ impl Worker {
 
 /// The device communicator during one forward: every collective carries the forward's ticket.
 struct Communicator<'a> {
-    mesh: &'a mut Mesh,
+    mesh: &'a mut AnyMember,
     ticket: Ticket,
 }
 

@@ -11,7 +11,7 @@ use super::prefill::PrefillHands;
 use super::recorder::Recorder;
 use crate::engine::Llama;
 use crate::fabric::{DecodeFabric, FabricLimits, PrefillFabric, Retry};
-use crate::group::{Forming, Mesh};
+use crate::group::{AnyMember, Forming};
 use crate::launch::{Mode, RankArguments};
 use crate::proved::{self, Class};
 use crate::supervisor::say;
@@ -250,9 +250,9 @@ impl<'a> Rank<'a> {
         fits.ok_or(RankError::TooManyPages { positions, hidden: self.model.config().hidden })
     }
 
-    fn form(&self, name: &str, payload_limit: usize) -> Result<Mesh, RankError> {
-        let RankArguments { role, rank, size, epoch, run_directory, .. } = self.arguments;
-        Ok(Mesh::form(&Forming {
+    fn form(&self, name: &str, payload_limit: usize) -> Result<AnyMember, RankError> {
+        let RankArguments { role, rank, size, epoch, run_directory, transport, .. } = self.arguments;
+        Ok(transport.form(&Forming {
             dir: run_directory.clone(),
             name: format!("{role}.{name}"),
             rank: *rank as usize,

@@ -57,7 +57,11 @@ impl Server {
             command.env("MOCK_MILLIS", millis.to_string());
         }
         let server = server::Server::start(scratch.0, &mut command);
-        assert!(server.ready.ends_with("(model bytes-256, prefill tp 2, decode tp 2)\n"), "{}", server.ready);
+        assert!(
+            server.ready.ends_with("(model bytes-256, prefill tp 2, decode tp 2, over shm)\n"),
+            "{}",
+            server.ready
+        );
         Self(server)
     }
 

@@ -1,6 +1,8 @@
 //! The mailbox alone: whom it names, and how much it holds.
 
 use super::*;
+use crate::group::frame::Operation;
+use crate::group::tag::Tag;
 
 const TAG: Tag = Tag { epoch: 1, round: 6, site: 0, kind: 0, shape: 0 };
 const NEXT: Tag = Tag { round: 7, ..TAG };
@@ -12,7 +14,7 @@ fn deliver(mailbox: &Mailbox, rank: usize, tag: Tag) {
 
 fn await_next(mailbox: &Mailbox) -> Result<(), GroupError> {
     let deadline = Duration::from_millis(10);
-    mailbox.await_entries(Operation::Gather, NEXT, deadline, &mut vec![Vec::new(); 3])
+    mailbox.await_entries(Interest::Entry(Operation::Gather, NEXT), deadline, &mut vec![Vec::new(); 3])
 }
 
 #[test]
@@ -20,7 +22,7 @@ fn mailbox_keeps_the_later_of_what_it_saw_and_what_it_was_told() {
     for (seen, told) in [(TAG, NEXT), (NEXT, TAG)] {
         let mailbox = Mailbox::new(0, 3);
         deliver(&mailbox, 2, seen);
-        mailbox.lock().inboxes[2].queue.clear();
+        mailbox.lock().heard.take_entries(&mut vec![Vec::new(); 3]);
         mailbox.end(1, End::Poison { culprit: 2, last: Some(told) });
         let last = Some(NEXT);
         assert_eq!(await_next(&mailbox), Err(GroupError::Relayed { rank: 2, last, by: 1 }));
@@ -31,7 +33,7 @@ fn mailbox_keeps_the_later_of_what_it_saw_and_what_it_was_told() {
 fn mailbox_names_the_first_that_fell() {
     let mailbox = Mailbox::new(0, 3);
     deliver(&mailbox, 2, TAG);
-    mailbox.lock().inboxes[2].queue.clear();
+    mailbox.lock().heard.take_entries(&mut vec![Vec::new(); 3]);
     mailbox.end(2, End::Closed);
     mailbox.end(1, End::Closed);
     assert_eq!(await_next(&mailbox), Err(GroupError::Gone { rank: 2, last: Some(TAG) }));

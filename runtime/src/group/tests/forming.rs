@@ -6,7 +6,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::group::{Collectives, Forming, GroupError, Mesh, Setting, Tag};
+use clap::ValueEnum;
+
+use crate::group::{Collectives, Forming, GroupError, Line, Member, Mesh, Setting, Tag, Transport};
 
 const LONG: Duration = Duration::from_secs(10);
 const TAG: Tag = Tag { epoch: 1, round: 0, site: 0, kind: 0, shape: 1 };
@@ -24,21 +26,17 @@ fn forming(dir: &Path, rank: usize) -> Forming {
     }
 }
 
-/// Forms a group of three whose ranks `alter` may change.
-fn form(alter: impl Fn(&mut Forming) + Sync) -> Vec<Result<Mesh, GroupError>> {
+/// Forms a group of three by `form`; the results by rank.
+fn form<M: Send>(form: impl Fn(Forming) -> Result<M, GroupError> + Sync) -> Vec<Result<M, GroupError>> {
     let dir = tempfile::tempdir().unwrap();
-    let form = |rank| {
-        let mut forming = forming(dir.path(), rank);
-        alter(&mut forming);
-        Mesh::form(&forming)
-    };
+    let form = |rank| form(forming(dir.path(), rank));
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..3).map(|rank| scope.spawn(move || form(rank))).collect();
         ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
     })
 }
 
-fn difference(result: Result<Mesh, GroupError>) -> (usize, Setting) {
+fn difference<L: Line>(result: Result<Member<L>, GroupError>) -> (usize, Setting) {
     let error = result.unwrap_err();
     let GroupError::Differs { rank, setting, .. } = error else {
         panic!("{error}");
@@ -55,19 +53,51 @@ fn forming_names_what_differs_on_every_rank() {
         (Setting::Fingerprint, |forming| forming.fingerprint[31] = 8),
         (Setting::Size, |forming| forming.size = 4),
     ];
-    for (setting, change) in cases {
-        let started = Instant::now();
-        let mut results = form(|forming| {
+    let check = |transport: Transport, (setting, change): (Setting, Change)| {
+        let mut results = form(|mut forming| {
             if forming.rank == 2 {
-                change(forming);
+                change(&mut forming);
             }
+            transport.form(&forming)
         });
         let odd = difference(results.pop().unwrap());
-        assert_eq!(odd.1, setting);
+        assert_eq!(odd.1, setting, "{transport}");
         for result in results {
-            assert_eq!(difference(result), (2, setting));
+            assert_eq!(difference(result), (2, setting), "{transport}");
         }
-        assert!(started.elapsed() < LONG);
+    };
+    let started = Instant::now();
+    thread::scope(|scope| {
+        for transport in Transport::value_variants() {
+            cases.iter().for_each(|case| drop(scope.spawn(|| check(*transport, *case))));
+        }
+    });
+    assert!(started.elapsed() < LONG);
+}
+
+#[test]
+fn forming_refuses_a_rank_over_another_transport() {
+    let results = form(|forming| match forming.rank {
+        2 => Transport::Shm.form(&forming),
+        _ => Transport::Unix.form(&forming),
+    });
+    for (rank, result) in results.into_iter().enumerate() {
+        assert_eq!(difference(result), (if rank == 2 { 0 } else { 2 }, Setting::Transport));
+    }
+}
+
+/// Ranks hear of each other as they come, so those that are there agree on who is not.
+#[test]
+fn forming_names_the_rank_that_does_not_come_on_every_other() {
+    for transport in Transport::value_variants() {
+        let results = form(|mut forming| {
+            forming.deadline = Duration::from_secs(1);
+            forming.size = 4;
+            transport.form(&forming).map(drop)
+        });
+        for result in results {
+            assert!(matches!(result, Err(GroupError::Missing { rank: 3, .. })), "{transport} {result:?}");
+        }
     }
 }
 
@@ -133,10 +163,11 @@ fn forming_survives_stale_files_and_strangers() {
 
 #[test]
 fn mesh_refuses_a_frame_over_its_own_limit() {
-    let mut meshes = form(|forming| {
+    let mut meshes = form(|mut forming| {
         if forming.rank == 1 {
             forming.payload_limit *= 2;
         }
+        Mesh::form(&forming)
     });
     let mut sender = meshes.remove(1).unwrap();
     let mut receiver = meshes.remove(0).unwrap();

@@ -1,6 +1,9 @@
-//! Tests of a group: `semantics` runs on every transport; `forming` and `processes` are about the mesh.
+//! Tests of a group: `semantics` runs on every transport; `forming`, `processes` and `network` are about
+//! groups of processes.
 
 mod forming;
+mod network;
 mod processes;
+mod rate;
 mod semantics;
 mod support;

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::support::{
-    LIMIT, LONG, OverSockets, OverThreads, SHORT, TAG, Transport, at_round, blamed, errors, on_all,
+    LIMIT, LONG, OverSharedMemory, OverSockets, OverTcp, OverThreads, SHORT, TAG, Transport, at_round,
+    blamed, errors, on_all,
 };
 use crate::group::{Collectives, GroupError, Operation, Tag};
 
@@ -216,6 +217,22 @@ fn leader_is_heard_before_its_followers_enter<T: Transport>() {
     assert_eq!(results, [4, 4, 4]);
 }
 
+fn waiting_takes_no_time_of_the_processor<T: Transport>() {
+    let mut members = T::form(3);
+    let before = processor_time();
+    for _ in 0..4 {
+        assert!(!members[1].wait_for_leader(SHORT).unwrap());
+    }
+    let spent = processor_time() - before;
+    assert!(spent < SHORT / 10, "{spent:?}");
+}
+
+/// What this thread has had of the processor.
+fn processor_time() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(told.split(' ').next().unwrap().parse().unwrap())
+}
+
 fn large_payloads_cross_without_deadlock<T: Transport>() {
     let lengths = on_all(&mut T::form(3), |rank, member| {
         let payload = vec![byte(rank); 8 << 20];
@@ -256,6 +273,12 @@ macro_rules! on_every_transport {
         mod sockets {
             $(#[test] fn $case() { super::$case::<super::OverSockets>(); })*
         }
+        mod tcp {
+            $(#[test] fn $case() { super::$case::<super::OverTcp>(); })*
+        }
+        mod shared_memory {
+            $(#[test] fn $case() { super::$case::<super::OverSharedMemory>(); })*
+        }
     };
 }
 
@@ -277,6 +300,7 @@ on_every_transport!(
     orderly_leave_fails_nobody_in_the_last_collective,
     errors_are_final,
     leader_is_heard_before_its_followers_enter,
+    waiting_takes_no_time_of_the_processor,
     large_payloads_cross_without_deadlock,
     payload_over_the_limit_is_an_error_on_every_rank,
     order_is_kept_over_many_rounds,

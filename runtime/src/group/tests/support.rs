@@ -1,10 +1,15 @@
 //! What the cases of `semantics` share: the transports they run on, and how ranks are run.
 
 use std::fmt::Debug;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::group::{Forming, GroupError, Member, Mesh, Neighbours, Sockets, Tag, Threads, Wire};
+use crate::group::{
+    Forming, GroupError, Leader, Line, Mailed, Member, Mesh, Neighbours, SharedMemory, Sockets, Tag, TcpMesh,
+    TcpPlace, Threads,
+};
 
 pub(super) const LIMIT: usize = 32 << 20;
 pub(super) const LONG: Duration = Duration::from_secs(10);
@@ -12,15 +17,15 @@ pub(super) const SHORT: Duration = Duration::from_millis(150);
 pub(super) const TAG: Tag = Tag { epoch: 1, round: 7, site: 0, kind: 1, shape: 64 };
 
 pub(super) trait Transport {
-    type Wire: Wire;
+    type Line: Line;
 
-    fn form(size: usize) -> Vec<Member<Self::Wire>>;
+    fn form(size: usize) -> Vec<Member<Self::Line>>;
 }
 
 pub(super) struct OverThreads;
 
 impl Transport for OverThreads {
-    type Wire = Neighbours;
+    type Line = Mailed<Neighbours>;
 
     fn form(size: usize) -> Vec<Threads> {
         Threads::form(size, LIMIT)
@@ -30,32 +35,59 @@ impl Transport for OverThreads {
 pub(super) struct OverSockets;
 
 impl Transport for OverSockets {
-    type Wire = Sockets;
+    type Line = Mailed<Sockets<UnixStream>>;
 
     fn form(size: usize) -> Vec<Mesh> {
-        let dir = tempfile::tempdir().unwrap();
-        let join = |rank| Forming {
-            dir: dir.path().to_owned(),
-            name: "semantics".to_owned(),
-            rank,
-            size,
-            epoch: 1,
-            fingerprint: [7; 32],
-            payload_limit: LIMIT,
-            deadline: LONG,
-        };
-        thread::scope(|scope| {
-            let ranks: Vec<_> =
-                (0..size).map(|rank| scope.spawn(move || Mesh::form(&join(rank)).unwrap())).collect();
-            ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+        form(size, Mesh::form)
+    }
+}
+
+pub(super) struct OverTcp;
+
+impl Transport for OverTcp {
+    type Line = Mailed<Sockets<TcpStream>>;
+
+    fn form(size: usize) -> Vec<TcpMesh> {
+        form(size, |forming| {
+            let leader = Leader::Noted(forming.dir.join("address"));
+            let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+            TcpMesh::form_at(forming, &TcpPlace { leader, listen, advertise: None })
         })
     }
 }
 
+pub(super) struct OverSharedMemory;
+
+impl Transport for OverSharedMemory {
+    type Line = SharedMemory;
+
+    fn form(size: usize) -> Vec<Member<SharedMemory>> {
+        form(size, Member::<SharedMemory>::form)
+    }
+}
+
+fn form<L: Line>(size: usize, form: fn(&Forming) -> Result<Member<L>, GroupError>) -> Vec<Member<L>> {
+    let dir = tempfile::tempdir().unwrap();
+    let join = |rank| Forming {
+        dir: dir.path().to_owned(),
+        name: "semantics".to_owned(),
+        rank,
+        size,
+        epoch: 1,
+        fingerprint: [7; 32],
+        payload_limit: LIMIT,
+        deadline: LONG,
+    };
+    thread::scope(|scope| {
+        let ranks: Vec<_> = (0..size).map(|rank| scope.spawn(move || form(&join(rank)).unwrap())).collect();
+        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+    })
+}
+
 /// Runs `body` on every rank at once; the results by rank.
-pub(super) fn on_all<W: Wire, R: Send>(
-    members: &mut [Member<W>],
-    body: impl Fn(usize, &mut Member<W>) -> R + Sync,
+pub(super) fn on_all<L: Line, R: Send>(
+    members: &mut [Member<L>],
+    body: impl Fn(usize, &mut Member<L>) -> R + Sync,
 ) -> Vec<R> {
     let body = &body;
     thread::scope(|scope| {
