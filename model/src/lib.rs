@@ -17,6 +17,7 @@
 
 pub mod agreed_level;
 pub mod ci;
+pub mod cli;
 pub mod conventional;
 pub mod coverage;
 pub mod decode;

@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lockstep_model::runs::Exit;
-use lockstep_model::validate::{LogError, validate as take_again};
+use crate::runs::Exit;
+use crate::validate::{LogError, validate as take_again};
 
 use super::Trouble;
 

@@ -1,7 +1,7 @@
 //! The page: its sources joined to one HTML file that loads nothing, and the counterexample that a stand-alone one carries.
 
-use lockstep_model::explain::Trace;
-use lockstep_model::report::diverged;
+use crate::explain::Trace;
+use crate::report::diverged;
 use serde_json::{Value, json};
 
 /// Where the page holds its counterexample; `null` asks the server.

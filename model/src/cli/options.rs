@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
+use crate::ci::Asked;
+use crate::explore::Settings;
+use crate::runs::{self, Exit, Failure};
 use clap::Args;
-use lockstep_model::ci::Asked;
-use lockstep_model::explore::Settings;
-use lockstep_model::runs::{self, Exit, Failure};
 
-use crate::checkpoint::Span;
-use crate::commands::Trouble;
-use crate::watch::{Bytes, Machine, MemoryLimit};
+use crate::cli::checkpoint::Span;
+use crate::cli::commands::Trouble;
+use crate::cli::watch::{Bytes, Machine, MemoryLimit};
 
 /// How much a run may cost. A run that would cost more is given up: no verdict, exit code 22.
 #[derive(Args, Clone, Copy)]

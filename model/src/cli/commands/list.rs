@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use lockstep_model::runs::{Exit, Registry, expect_text, tier_text};
+use crate::runs::{Exit, Registry, expect_text, tier_text};
 
 use super::Trouble;
 

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use lockstep_model::coverage::{Coverage, Reached};
-use lockstep_model::explore::Settings;
-use lockstep_model::runs::{Exit, Failure, Performed, Purpose, Registry, Run, Tier};
+use crate::coverage::{Coverage, Reached};
+use crate::explore::Settings;
+use crate::runs::{Exit, Failure, Performed, Purpose, Registry, Run, Tier};
 
 use super::{Trouble, first_failure};
 

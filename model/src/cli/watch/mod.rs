@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lockstep_model::explore::{Observer, Pulse, Unknown};
+use crate::explore::{Observer, Pulse, Unknown};
 
 use meter::{Meter, Reading};
 

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::path::Path;
 
-use lockstep_model::explain::replay as take_again;
-use lockstep_model::runs::{Exit, Registry};
+use crate::explain::replay as take_again;
+use crate::runs::{Exit, Registry};
 
 use super::Trouble;
 use super::explain::read;

@@ -4,14 +4,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use lockstep_model::protocol::LIBRARY;
-use lockstep_model::runs::Exit;
+use crate::protocol::LIBRARY;
+use crate::runs::Exit;
 use thiserror::Error;
 
 use super::Trouble;
 
-const MANIFEST: &str = include_str!("../../template/manifest.toml");
-const PROGRAM: &str = include_str!("../../template/main.rs");
+const MANIFEST: &str = include_str!("../../../template/manifest.toml");
+const PROGRAM: &str = include_str!("../../../template/main.rs");
 
 /// Why there is no new crate.
 #[derive(Debug, Error)]

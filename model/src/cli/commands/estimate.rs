@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use lockstep_model::explore::{Forecast, Settings, forecast};
-use lockstep_model::report::grouped;
-use lockstep_model::runs::{Exit, Failure, Manifest, Outcome, Places, Registry, Run, Verdict};
+use crate::explore::{Forecast, Settings, forecast};
+use crate::report::grouped;
+use crate::runs::{Exit, Failure, Manifest, Outcome, Places, Registry, Run, Verdict};
 use serde::Serialize;
 
 use super::Trouble;
-use crate::options::Effort;
-use crate::watch::{Display, Watch};
+use crate::cli::options::Effort;
+use crate::cli::watch::{Display, Watch};
 
 /// Time to look for when nobody says how long.
 const LOOK: Duration = Duration::from_secs(5);

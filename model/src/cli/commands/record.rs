@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use lockstep_model::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
+use crate::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
 
 use super::{Session, Trouble, covered, first_failure, perform};
-use crate::options::Effort;
-use crate::watch::{Display, Stop};
-use lockstep_model::screen::Screen;
+use crate::cli::options::Effort;
+use crate::cli::watch::{Display, Stop};
+use crate::screen::Screen;
 
 /// Performs the runs to be recorded and writes what they find.
 pub(crate) fn record(

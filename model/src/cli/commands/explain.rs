@@ -4,16 +4,16 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use lockstep_model::explain::{Format, Trace, render};
-use lockstep_model::explore::Settings;
-use lockstep_model::report::Drawing;
-use lockstep_model::runs::{Exit, Failure, Performed, Registry, Run};
-use lockstep_model::screen::terminal_width;
+use crate::explain::{Format, Trace, render};
+use crate::explore::Settings;
+use crate::report::Drawing;
+use crate::runs::{Exit, Failure, Performed, Registry, Run};
+use crate::screen::terminal_width;
 
 use super::Trouble;
-use crate::options::Effort;
-use crate::outputs::write;
-use crate::watch::{Display, Watch};
+use crate::cli::options::Effort;
+use crate::cli::outputs::write;
+use crate::cli::watch::{Display, Watch};
 
 /// Bytes that a trace file may have.
 const MOST_BYTES: u64 = 64 << 20;

@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockstep_model::ci::{Certificate, Source, merge as merged};
-use lockstep_model::runs::{Exit, Manifest, Places, Registry, Tier};
+use crate::ci::{Certificate, Source, merge as merged};
+use crate::runs::{Exit, Manifest, Places, Registry, Tier};
 
 use super::{Trouble, check};
-use crate::options::Forms;
-use crate::outputs::conclude;
-use lockstep_model::screen::Screen;
+use crate::cli::options::Forms;
+use crate::cli::outputs::conclude;
+use crate::screen::Screen;
 
 /// What to merge and how.
 pub(crate) struct Merge {

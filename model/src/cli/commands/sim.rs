@@ -9,16 +9,16 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
-use lockstep_model::explore::{ExploreError, Wandered};
-use lockstep_model::report::{Story, grouped};
-use lockstep_model::runs::{Exit, Expect, Failure, Registry, Run, Sampled, Verdict, judge_fault};
+use crate::explore::{ExploreError, Wandered};
+use crate::report::{Story, grouped};
+use crate::runs::{Exit, Expect, Failure, Registry, Run, Sampled, Verdict, judge_fault};
 use serde_json::json;
 
 use super::Trouble;
-use crate::chance::Chance;
-use crate::options::Effort;
-use crate::watch::MemoryLimit;
-use lockstep_model::screen::Screen;
+use crate::cli::chance::Chance;
+use crate::cli::options::Effort;
+use crate::cli::watch::MemoryLimit;
+use crate::screen::Screen;
 
 /// What to walk through and how.
 pub(crate) struct Sim {

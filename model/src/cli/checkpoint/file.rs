@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use std::hash::Hasher;
 
-use lockstep_model::ci::Fingerprints;
-use lockstep_model::explore::{Fingerprinter, Snapshot};
-use lockstep_model::runs::{Exit, Registry, Run};
+use crate::ci::Fingerprints;
+use crate::explore::{Fingerprinter, Snapshot};
+use crate::runs::{Exit, Registry, Run};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 

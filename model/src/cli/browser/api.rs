@@ -12,14 +12,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError, TryLockError};
 
-use lockstep_model::explain::{Choices, Trace, Way, WayError, build};
-use lockstep_model::runs::{Outlook, Registry, Run, expect_text};
+use crate::explain::{Choices, Trace, Way, WayError, build};
+use crate::runs::{Outlook, Registry, Run, expect_text};
 use serde_json::{Value, json};
 
 use super::page::{page, recorded};
 use super::server::Answer;
-use crate::commands::{Trouble, explored};
-use crate::options::Effort;
+use crate::cli::commands::{Trouble, explored};
+use crate::cli::options::Effort;
 
 /// Where the page begins.
 #[derive(Debug, Default)]

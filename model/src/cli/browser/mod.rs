@@ -1,7 +1,7 @@
 //! The page of `lockstep-check explore`, and the server behind it.
 //!
 //! ```text
-//!  browser ──GET──▶ server ──▶ api ──▶ lockstep_model::explain::Way (a path followed on the model)
+//!  browser ──GET──▶ server ──▶ api ──▶ crate::explain::Way (a path followed on the model)
 //!     ▲                         │
 //!     └──── page, or JSON ◀─────┘
 //! ```

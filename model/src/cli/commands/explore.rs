@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use lockstep_model::explain::{Choices, Finding, Trace, replay};
-use lockstep_model::runs::{Exit, Failure, Registry, Retraced};
+use crate::explain::{Choices, Finding, Trace, replay};
+use crate::runs::{Exit, Failure, Registry, Retraced};
 
 use super::Trouble;
 use super::explain::{explored, read, run_called};
-use crate::browser::{Api, Opened, listen, serve, stand_alone};
-use crate::options::Effort;
-use crate::outputs::write;
+use crate::cli::browser::{Api, Opened, listen, serve, stand_alone};
+use crate::cli::options::Effort;
+use crate::cli::outputs::write;
 
 /// Seconds that the page may have a run explored, if no budget is given.
 const MOST_SECONDS: u64 = 60;

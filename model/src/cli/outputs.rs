@@ -4,12 +4,12 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
-use lockstep_model::ci::{Certificate, Findings, annotations, junit, sarif, step_summary};
-use lockstep_model::report::{Drawing, Story, draw};
-use lockstep_model::runs::Registry;
+use crate::ci::{Certificate, Findings, annotations, junit, sarif, step_summary};
+use crate::report::{Drawing, Story, draw};
+use crate::runs::Registry;
 
-use crate::commands::Trouble;
-use crate::options::{Forms, Outputs};
+use crate::cli::commands::Trouble;
+use crate::cli::options::{Forms, Outputs};
 
 const DRAWN: Drawing = Drawing { width: 110, full: false };
 

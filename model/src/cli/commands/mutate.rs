@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use lockstep_model::explore::Settings;
-use lockstep_model::runs::{Exit, Expect, Failure, Performed, Purpose, Registry, Run, Tier};
+use crate::explore::Settings;
+use crate::runs::{Exit, Expect, Failure, Performed, Purpose, Registry, Run, Tier};
 
 use super::Trouble;
 

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lockstep_model::explore::{Keeper, Snapshot};
+use crate::explore::{Keeper, Snapshot};
 
 use file::Body;
 

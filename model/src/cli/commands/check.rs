@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use lockstep_model::ci::{Certificate, Findings};
-use lockstep_model::explain::Trace;
-use lockstep_model::report::grouped;
-use lockstep_model::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier, Verdict};
+use crate::ci::{Certificate, Findings};
+use crate::explain::Trace;
+use crate::report::grouped;
+use crate::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier, Verdict};
 
 use super::{Session, Trouble, perform};
-use crate::checkpoint::{Checkpoints, Subject};
-use crate::options::{Effort, Kept, Outputs, Part};
-use crate::outputs::{conclude, write};
-use crate::watch::{Display, Stop};
-use lockstep_model::screen::Screen;
+use crate::cli::checkpoint::{Checkpoints, Subject};
+use crate::cli::options::{Effort, Kept, Outputs, Part};
+use crate::cli::outputs::{conclude, write};
+use crate::cli::watch::{Display, Stop};
+use crate::screen::Screen;
 
 /// What to check and how.
 pub(crate) struct Check {

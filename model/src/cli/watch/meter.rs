@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use lockstep_model::explore::{Pulse, forecast};
-use lockstep_model::report::grouped;
+use crate::explore::{Pulse, forecast};
+use crate::report::grouped;
 
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -145,7 +145,7 @@ fn bar(reading: &Reading<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lockstep_model::explore::Counts;
+    use crate::explore::Counts;
 
     use super::*;
 

@@ -32,14 +32,14 @@ pub(crate) use validate::validate;
 use std::io;
 use std::path::PathBuf;
 
-use lockstep_model::ci::ShardError;
-use lockstep_model::explore::{Keeper, Settings};
-use lockstep_model::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
+use crate::ci::ShardError;
+use crate::explore::{Keeper, Settings};
+use crate::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
 use thiserror::Error;
 
-use crate::checkpoint::{CheckpointError, Checkpoints};
-use crate::watch::{Display, MemoryLimit, Stop, Watch};
-use lockstep_model::screen::Screen;
+use crate::cli::checkpoint::{CheckpointError, Checkpoints};
+use crate::cli::watch::{Display, MemoryLimit, Stop, Watch};
+use crate::screen::Screen;
 
 /// What keeps a command from being performed.
 #[derive(Debug, Error)]
@@ -83,7 +83,7 @@ pub(crate) enum Trouble {
     },
     /// Traces of a running group cannot be judged.
     #[error(transparent)]
-    Traces(#[from] lockstep_model::validate::LogError),
+    Traces(#[from] crate::validate::LogError),
     /// What runs leave behind cannot be written.
     #[error("cannot write {path}: {source}")]
     Unwritable {
