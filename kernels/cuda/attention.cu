@@ -3,7 +3,7 @@
 //   output  [positions, heads, head_dim]   queries of that shape   cache and pages: see cache.cuh
 //   rows, positions [positions]: whose position each one is, and which
 //   tiles   [tiles + 1] ascending: tile t is the batch's positions tiles[t] .. tiles[t + 1], of one row; one in decode,
-//           `tile_limit` at most
+//           `tile_limit` at most. A tile that is empty, larger, or beyond the batch is left out
 //   grid    x: tiles, y: kv heads. A block serves every query head of its kv head, so each key is read once a tile
 //   block   any number of whole warps
 //   dynamic shared memory: SPAN * (head_dim + 1) keys, SPAN * head_dim values, then for each of the
