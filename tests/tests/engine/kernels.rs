@@ -3,6 +3,7 @@
 //! This is the check of their shapes and conventions together: rotary pairs, grouped heads, pages, the ranks' shards.
 
 mod model;
+mod weights;
 
 use std::path::Path;
 
