@@ -3,7 +3,7 @@
 //   output  [positions, heads, head_dim]   queries of that shape   cache and pages: see cache.cuh
 //   rows, positions [positions]: whose position each one is, and which
 //   tiles   [tiles + 1] ascending: tile t is the batch's positions tiles[t] .. tiles[t + 1], of one row; one in decode,
-//           `tile_limit` at most
+//           `tile_limit` at most. A tile that is empty, larger, or beyond the batch is left out
 //   grid    x: tiles, y: kv heads. A block serves every query head of its kv head, so each key is read once a tile
 //   block   any number of whole warps
 //   dynamic shared memory: SPAN * (head_dim + 1) keys, SPAN * head_dim values, then for each of the
@@ -19,7 +19,8 @@ enum : unsigned { SPAN = LANES }; // keys of a step: one a lane
 
 // The extent of one block's work.
 struct Tile {
-    unsigned first, queries; // positions of the batch
+    const unsigned* positions; // of its queries in their row
+    unsigned first, queries;   // positions of the batch
     unsigned row;
     unsigned group;   // query heads of a kv head
     unsigned vectors; // queries * group
@@ -64,38 +65,37 @@ static __device__ void begin(const Scratch& scratch, const float* queries, const
 
 // Copies the keys and values of positions start .. end, a warp a position.
 template <class Element>
-static __device__ void load_span(const Scratch& scratch, const Element* cache, const unsigned* pages,
-                                 const PageLists& lists, const CacheShape& shape, const Tile& tile, unsigned layer,
+static __device__ void load_span(const Scratch& scratch, const Paged<const Element>& paged, const Tile& tile,
                                  unsigned start, unsigned end) {
-    const unsigned warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
+    const unsigned warps = blockDim.x / LANES, lane = threadIdx.x % LANES, head_dim = paged.shape.head_dim;
     for (unsigned position = start + threadIdx.x / LANES; position < end; position += warps) {
-        const unsigned page = page_of(pages, lists, shape, tile.row, position);
-        const bool exists = page < shape.pages;
-        const unsigned head = blockIdx.y * shape.head_dim, key = position - start;
-        const Offset keys = exists ? cache_index(shape, layer, KEYS, page, position) + head : 0;
-        const Offset values = exists ? cache_index(shape, layer, VALUES, page, position) + head : 0;
-        for (unsigned place = lane; place < shape.head_dim; place += LANES) {
-            scratch.keys[key * (shape.head_dim + 1) + place] = exists ? widen(cache[keys + place]) : not_a_number();
-            scratch.values[key * shape.head_dim + place] = exists ? widen(cache[values + place]) : not_a_number();
+        const unsigned page = page_of(paged, tile.row, position);
+        const unsigned key = position - start, head = blockIdx.y * head_dim;
+        const bool exists = page < paged.shape.pages;
+        const Element* const keys = exists ? slot_of(paged, KEYS, page, position) + head : nullptr;
+        const Element* const values = exists ? slot_of(paged, VALUES, page, position) + head : nullptr;
+        for (unsigned place = lane; place < head_dim; place += LANES) {
+            scratch.keys[key * (head_dim + 1) + place] = exists ? widen(keys[place]) : not_a_number();
+            scratch.values[key * head_dim + place] = exists ? widen(values[place]) : not_a_number();
         }
     }
 }
 
 // Turns the scores of one span into weights relative to the highest score so far; one warp a vector, one key a lane.
-static __device__ void weigh(const Scratch& scratch, const unsigned* positions, const Tile& tile,
-                             const CacheShape& shape, unsigned start, unsigned end) {
+static __device__ void weigh(const Scratch& scratch, const Tile& tile, unsigned head_dim, unsigned start,
+                             unsigned end) {
     const unsigned warps = blockDim.x / LANES, lane = threadIdx.x % LANES;
     const bool odd = start / SPAN % 2;
     const Shared<float> highest_before = scratch.highest + (odd ? tile.vectors : 0);
     const Shared<float> highest_after = scratch.highest + (odd ? 0 : tile.vectors);
-    const float scale = 1.0f / sqrtf(static_cast<float>(shape.head_dim));
+    const float scale = 1.0f / sqrtf(static_cast<float>(head_dim));
     for (unsigned vector = threadIdx.x / LANES; vector < tile.vectors; vector += warps) {
         const unsigned key = start + lane;
-        const bool visible = key < end && key <= positions[tile.first + vector / tile.group];
+        const bool visible = key < end && key <= tile.positions[vector / tile.group];
         float product = 0.0f;
-        for (unsigned place = 0; visible && place < shape.head_dim; ++place) {
-            product = fmaf(scratch.queries[vector * shape.head_dim + place],
-                           scratch.keys[lane * (shape.head_dim + 1) + place], product);
+        for (unsigned place = 0; visible && place < head_dim; ++place) {
+            product = fmaf(scratch.queries[vector * head_dim + place], scratch.keys[lane * (head_dim + 1) + place],
+                           product);
         }
         const float score = visible ? product * scale : negative_infinity();
         const float before = highest_before[vector];
@@ -113,15 +113,15 @@ static __device__ void weigh(const Scratch& scratch, const unsigned* positions, 
 }
 
 // Adds the span's values to every vector's sums, in the order of the keys; one thread an element.
-static __device__ void accumulate(const Scratch& scratch, const unsigned* positions, const Tile& tile,
-                                  const CacheShape& shape, unsigned start, unsigned end) {
-    for (unsigned place = threadIdx.x; place < tile.vectors * shape.head_dim; place += blockDim.x) {
-        const unsigned vector = place / shape.head_dim, element = place % shape.head_dim;
-        const unsigned position = positions[tile.first + vector / tile.group];
+static __device__ void accumulate(const Scratch& scratch, const Tile& tile, unsigned head_dim, unsigned start,
+                                  unsigned end) {
+    for (unsigned place = threadIdx.x; place < tile.vectors * head_dim; place += blockDim.x) {
+        const unsigned vector = place / head_dim, element = place % head_dim;
+        const unsigned position = tile.positions[vector / tile.group];
         float sum = scratch.sums[place] * scratch.decay[vector];
         // Not past the position: a weight of 0 would not make up for a value that is NaN.
         for (unsigned key = 0; start + key < end && start + key <= position; ++key) {
-            sum = fmaf(scratch.weights[vector * SPAN + key], scratch.values[key * shape.head_dim + element], sum);
+            sum = fmaf(scratch.weights[vector * SPAN + key], scratch.values[key * head_dim + element], sum);
         }
         scratch.sums[place] = sum;
     }
@@ -136,36 +136,33 @@ static __device__ void finish(const Scratch& scratch, float* output, const Tile&
 }
 
 // The positions that the tile's queries see together: but one that is not listed, whose NaN is enough.
-static __device__ unsigned longest_history(const unsigned* positions, const Tile& tile, const CacheShape& shape,
-                                           const PageLists& lists) {
+static __device__ unsigned longest_history(const Tile& tile, Offset listed) {
     unsigned last = 0;
     for (unsigned query = 0; query < tile.queries; ++query) {
-        const unsigned position = positions[tile.first + query];
-        last = position > last ? position : last;
+        last = tile.positions[query] > last ? tile.positions[query] : last;
     }
-    const Offset listed = static_cast<Offset>(lists.length) * shape.page_size;
     return (last < listed ? last : static_cast<unsigned>(listed)) + 1;
 }
 
 template <class Element>
-static __device__ void attend(float* output, const float* queries, const Element* cache, const unsigned* pages,
-                              const unsigned* positions, const Tile& tile, const CacheShape& shape,
-                              const PageLists& lists, unsigned layer) {
+static __device__ void attend(float* output, const float* queries, const Paged<const Element>& paged,
+                              const Tile& tile) {
     DYNAMIC_SHARED(float, all);
-    const Scratch scratch = divide(all, tile.vectors, shape.head_dim);
-    const unsigned history = longest_history(positions, tile, shape, lists);
+    const unsigned head_dim = paged.shape.head_dim;
+    const Scratch scratch = divide(all, tile.vectors, head_dim);
+    const unsigned history = longest_history(tile, static_cast<Offset>(paged.lists.length) * paged.shape.page_size);
 
-    begin(scratch, queries, tile, shape);
+    begin(scratch, queries, tile, paged.shape);
     for (unsigned start = 0; start < history; start += SPAN) {
         const unsigned end = history - start < SPAN ? history : start + SPAN;
-        load_span(scratch, cache, pages, lists, shape, tile, layer, start, end);
+        load_span(scratch, paged, tile, start, end);
         __syncthreads();
-        weigh(scratch, positions, tile, shape, start, end);
+        weigh(scratch, tile, head_dim, start, end);
         __syncthreads();
-        accumulate(scratch, positions, tile, shape, start, end);
+        accumulate(scratch, tile, head_dim, start, end);
         __syncthreads();
     }
-    finish(scratch, output, tile, shape);
+    finish(scratch, output, tile, paged.shape);
 }
 
 struct Tiling {
@@ -183,9 +180,9 @@ struct Tiling {
         if (end > tiling.positions || first >= end || end - first > tiling.tile_limit) {                         \
             return;                                                                                              \
         }                                                                                                        \
-        const unsigned queries_here = end - first;                                                               \
-        const Tile tile = {first, queries_here, rows[first], tiling.group, queries_here * tiling.group};         \
-        attend(output, queries, cache, pages, positions, tile, shape, lists, layer);                             \
+        const unsigned count = end - first;                                                                      \
+        const Tile tile = {positions + first, first, count, rows[first], tiling.group, count * tiling.group};    \
+        attend(output, queries, Paged<const Element>{cache, pages, shape, lists, layer}, tile);                  \
     }
 
 ATTENTION(attention_f32, float)

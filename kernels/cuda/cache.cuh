@@ -14,18 +14,29 @@ struct PageLists {
     unsigned rows, length;
 };
 
+// One layer of the cache, as a batch's rows see it.
+template <class Element> struct Paged {
+    Element* cache;
+    const unsigned* pages;
+    CacheShape shape;
+    PageLists lists;
+    unsigned layer;
+};
+
 // The page of a row's position; one beyond the cache if the lists have none.
-static __device__ unsigned page_of(const unsigned* pages, const PageLists& lists, const CacheShape& cache,
-                                   unsigned row, unsigned position) {
-    const unsigned entry = position / cache.page_size;
+template <class Element>
+static __device__ unsigned page_of(const Paged<Element>& paged, unsigned row, unsigned position) {
+    const PageLists& lists = paged.lists;
+    const unsigned entry = position / paged.shape.page_size;
     const bool listed = row < lists.rows && entry < lists.length;
-    return listed ? pages[static_cast<Offset>(row) * lists.length + entry] : cache.pages;
+    return listed ? paged.pages[static_cast<Offset>(row) * lists.length + entry] : paged.shape.pages;
 }
 
-// Where the elements of a position begin, [kv_heads, head_dim]. The page exists.
-static __device__ Offset cache_index(const CacheShape& cache, unsigned layer, Side side, unsigned page,
-                                     unsigned position) {
-    const Offset block = (static_cast<Offset>(page) * cache.layers + layer) * 2 + side;
-    const Offset slot = block * cache.page_size + position % cache.page_size;
-    return slot * cache.kv_heads * cache.head_dim;
+// The elements of a position, [kv_heads, head_dim]. The page exists.
+template <class Element>
+static __device__ Element* slot_of(const Paged<Element>& paged, Side side, unsigned page, unsigned position) {
+    const CacheShape& shape = paged.shape;
+    const Offset block = (static_cast<Offset>(page) * shape.layers + paged.layer) * 2 + side;
+    const Offset slot = block * shape.page_size + position % shape.page_size;
+    return paged.cache + slot * shape.kv_heads * shape.head_dim;
 }

@@ -1,6 +1,6 @@
 // The next tokens: argmax or sampling over a vocabulary that the ranks share out.
 //
-// A token's bid is 64 bits that order as tokens are preferred: the smallest has the highest value and, among equal ones,
+// A token's bid is 64 bits that order as tokens are preferred: the least has the highest value and, among equal ones,
 // the lowest token. So the ranks' choices combine by the same element-wise minimum as their votes (vote_min).
 //
 //   argmax         bids [rows]   logits [rows, width] of tokens first_token ..           grid: one block a row

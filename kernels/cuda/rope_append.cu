@@ -10,58 +10,57 @@
 // makes its queries NaN and is not written, nor is one that no page is listed for.
 #include "cache.cuh"
 
+// What one position's block works on.
+struct Position {
+    float* queries;
+    const float *keys, *values;
+    const float* turns; // of the position; null if it is beyond the context
+    unsigned heads, kv_heads, half;
+};
+
 struct Turned {
     float first, second;
 };
 
 // The pair at `place` of `head`, turned by the position's angle.
-static __device__ Turned turn(const float* head, const float* turns, unsigned place, unsigned half) {
-    const float first = head[place], second = head[place + half];
-    const float cosine = turns[2 * place], sine = turns[2 * place + 1];
+static __device__ Turned turn(const float* head, const Position& of, unsigned place) {
+    const float first = head[place], second = head[place + of.half];
+    const float cosine = of.turns[2 * place], sine = of.turns[2 * place + 1];
     return {first * cosine - second * sine, second * cosine + first * sine};
 }
 
-static __device__ void turn_queries(float* queries, const float* turns, unsigned heads, unsigned half, bool known) {
-    for (unsigned pair = threadIdx.x; pair < heads * half; pair += blockDim.x) {
-        float* const head = queries + pair / half * 2 * half;
-        const unsigned place = pair % half;
-        const Turned turned = known ? turn(head, turns, place, half) : Turned{not_a_number(), not_a_number()};
+static __device__ void turn_queries(const Position& of) {
+    for (unsigned pair = threadIdx.x; pair < of.heads * of.half; pair += blockDim.x) {
+        float* const head = of.queries + pair / of.half * 2 * of.half;
+        const unsigned place = pair % of.half;
+        const Turned turned = of.turns ? turn(head, of, place) : Turned{not_a_number(), not_a_number()};
         head[place] = turned.first;
-        head[place + half] = turned.second;
+        head[place + of.half] = turned.second;
     }
 }
 
-template <class Element>
-static __device__ void append_keys(Element* slot, const float* keys, const float* turns, unsigned kv_heads,
-                                   unsigned half) {
-    for (unsigned pair = threadIdx.x; pair < kv_heads * half; pair += blockDim.x) {
-        const unsigned head = pair / half * 2 * half, place = pair % half;
-        const Turned turned = turn(keys + head, turns, place, half);
+template <class Element> static __device__ void append_keys(Element* slot, const Position& of) {
+    for (unsigned pair = threadIdx.x; pair < of.kv_heads * of.half; pair += blockDim.x) {
+        const unsigned head = pair / of.half * 2 * of.half, place = pair % of.half;
+        const Turned turned = turn(of.keys + head, of, place);
         slot[head + place] = narrow<Element>(turned.first);
-        slot[head + place + half] = narrow<Element>(turned.second);
+        slot[head + place + of.half] = narrow<Element>(turned.second);
+    }
+}
+
+template <class Element> static __device__ void append_values(Element* slot, const Position& of) {
+    for (unsigned place = threadIdx.x; place < of.kv_heads * of.half * 2; place += blockDim.x) {
+        slot[place] = narrow<Element>(of.values[place]);
     }
 }
 
 template <class Element>
-static __device__ void rope_append(float* queries, Element* cache, const float* keys, const float* values,
-                                   const float* turns, const unsigned* rows, const unsigned* positions,
-                                   const unsigned* pages, const CacheShape& shape, const PageLists& lists,
-                                   unsigned heads, unsigned layer, unsigned context) {
-    const unsigned half = shape.head_dim / 2, width = shape.kv_heads * shape.head_dim;
-    const unsigned position = positions[blockIdx.x];
-    const bool known = position < context;
-    const float* const turns_here = turns + static_cast<Offset>(known ? position : 0) * shape.head_dim;
-    turn_queries(queries + static_cast<Offset>(blockIdx.x) * heads * shape.head_dim, turns_here, heads, half, known);
-
-    const unsigned page = page_of(pages, lists, shape, rows[blockIdx.x], position);
-    if (!known || page >= shape.pages) {
-        return;
-    }
-    const Offset from = static_cast<Offset>(blockIdx.x) * width;
-    append_keys(cache + cache_index(shape, layer, KEYS, page, position), keys + from, turns_here, shape.kv_heads, half);
-    Element* const slot = cache + cache_index(shape, layer, VALUES, page, position);
-    for (unsigned place = threadIdx.x; place < width; place += blockDim.x) {
-        slot[place] = narrow<Element>(values[from + place]);
+static __device__ void rope_append(const Position& of, const Paged<Element>& paged, unsigned row, unsigned position) {
+    turn_queries(of);
+    const unsigned page = page_of(paged, row, position);
+    if (of.turns && page < paged.shape.pages) {
+        append_keys(slot_of(paged, KEYS, page, position), of);
+        append_values(slot_of(paged, VALUES, page, position), of);
     }
 }
 
@@ -72,8 +71,14 @@ static __device__ void rope_append(float* queries, Element* cache, const float* 
                                     const unsigned* __restrict__ positions, const unsigned* __restrict__ pages,  \
                                     CacheShape shape, PageLists lists, unsigned heads, unsigned layer,           \
                                     unsigned context) {                                                          \
-        rope_append(queries, cache, keys, values, turns, rows, positions, pages, shape, lists, heads, layer,     \
-                    context);                                                                                    \
+        const unsigned position = positions[blockIdx.x];                                                         \
+        const Offset query = static_cast<Offset>(blockIdx.x) * heads * shape.head_dim;                           \
+        const Offset key = static_cast<Offset>(blockIdx.x) * shape.kv_heads * shape.head_dim;                    \
+        const Offset turn = static_cast<Offset>(position) * shape.head_dim;                                      \
+        const float* const turns_here = position < context ? turns + turn : nullptr;                             \
+        const Position of = {queries + query, keys + key,     values + key,      turns_here,                     \
+                             heads,           shape.kv_heads, shape.head_dim / 2};                               \
+        rope_append(of, Paged<Element>{cache, pages, shape, lists, layer}, rows[blockIdx.x], position);          \
     }
 
 ROPE_APPEND(rope_append_f32, float)

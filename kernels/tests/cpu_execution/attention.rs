@@ -1,7 +1,7 @@
 //! Attention over the paged cache: against the softmax in double precision, and bit for bit against itself in other
 //! company, other tiles, and by decode in place of prefill.
 
-use lockstep_kernels::cpu::Cpu;
+use lockstep_kernels::cpu::{Cpu, CpuError};
 use lockstep_kernels::operations::attention::{Attention, tile_limit, tiles};
 use lockstep_kernels::operations::paged::{CacheShape, Places};
 use lockstep_kernels::{Device, Element};
@@ -115,7 +115,18 @@ impl Model {
         (element, cache): (Element, &[f32]),
         rows: &[Row],
         limit: u32,
-    ) -> Result<Vec<f32>, lockstep_kernels::cpu::CpuError> {
+    ) -> Result<Vec<f32>, CpuError> {
+        let lengths: Vec<u32> = rows.iter().map(|row| row.end - row.start).collect();
+        self.attend_tiles(cpu, (element, cache), rows, (&tiles(&lengths, limit), limit))
+    }
+
+    fn attend_tiles(
+        self,
+        cpu: &mut Cpu,
+        (element, cache): (Element, &[f32]),
+        rows: &[Row],
+        (tiles, tile_limit): (&[u32], u32),
+    ) -> Result<Vec<f32>, CpuError> {
         let list_length = rows.iter().map(|row| row.pages.len()).max().expect("a row");
         let places: Vec<(u32, u32)> = (0..)
             .zip(rows)
@@ -127,11 +138,10 @@ impl Model {
             row.pages.iter().copied().chain(std::iter::repeat(99)).take(list_length).collect()
         };
         let pages = upload(cpu, &rows.iter().flat_map(filled).collect::<Vec<_>>());
-        let lengths: Vec<u32> = rows.iter().map(|row| row.end - row.start).collect();
-        let tiles = upload(cpu, &tiles(&lengths, limit));
+        let tiles = upload(cpu, tiles);
+        let mut output = junk(cpu, places.len() * self.query_width());
         let (row_numbers, positions): (Vec<u32>, Vec<u32>) = places.into_iter().unzip();
         let (row_numbers, positions) = (upload(cpu, &row_numbers), upload(cpu, &positions));
-        let mut output = junk(cpu, positions_of(&lengths) * self.query_width());
         let cache = floats(cpu, element, cache);
         let batch_rows = u32::try_from(rows.len()).expect("few");
         let list_length = u32::try_from(list_length).expect("few");
@@ -143,7 +153,7 @@ impl Model {
             cache: &cache,
             places,
             tiles: &tiles,
-            tile_limit: limit,
+            tile_limit,
             shape: self.shape,
             heads: self.heads,
             layer: 1,
@@ -154,10 +164,6 @@ impl Model {
     fn limit(self) -> u32 {
         tile_limit(self.heads, self.shape.kv_heads, self.shape.head_dim)
     }
-}
-
-fn positions_of(lengths: &[u32]) -> usize {
-    lengths.iter().sum::<u32>() as usize
 }
 
 /// A whole prompt, a chunk of another that starts within a page, and a decode, at most as long as 20 pages.
@@ -241,4 +247,18 @@ fn attention_that_misses_a_page_is_nan() {
         let found = model.attend(&mut cpu, (Element::F32, &cache), &[row], 4).expect("a launch");
         assert!(found.iter().all(|value| value.is_nan()), "{found:?}");
     }
+}
+
+#[test]
+fn attention_leaves_out_tiles_that_do_not_fit() {
+    let mut cpu = cpu();
+    let model = MODELS[1];
+    let row = model.row(0, 0, 3);
+    let cache = model.cache(Element::F32, std::slice::from_ref(&row));
+    // In turn: larger than the limit, then one position, then backwards, then beyond the batch.
+    let tiles = [0, 2, 3, 1, 4];
+    let found = model.attend_tiles(&mut cpu, (Element::F32, &cache), &[row], (&tiles, 1)).expect("a launch");
+    let (left_out, last) = found.split_at(2 * model.query_width());
+    assert!(left_out.iter().all(|value| *value == f32::MAX), "{left_out:?}");
+    assert!(last.iter().all(|value| value.abs() < 1.0), "{last:?}");
 }

@@ -8,5 +8,6 @@ mod batch;
 mod common;
 mod formats;
 mod golden;
+mod kernels;
 mod paging;
 mod text;
