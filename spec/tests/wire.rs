@@ -212,6 +212,11 @@ fn all_same<T: PartialEq>(values: &[T]) -> bool {
     values.windows(2).all(|pair| pair[0] == pair[1])
 }
 
+/// Words of a vote's width that no rank need have written.
+fn votes() -> impl Strategy<Value = Vec<u64>> {
+    vec(any::<u64>(), usize::try_from(Ballot::width(&configuration())).unwrap_or(usize::MAX))
+}
+
 proptest! {
     #[test]
     fn vote_minimum_means_what_is_documented(ranks in vec(said(), 1..4), brief_words in 0..32_usize) {
@@ -249,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn vote_of_arbitrary_words_is_read_to_its_end(words in vec(any::<u64>(), Ballot::width(&configuration()) as usize)) {
+    fn vote_of_arbitrary_words_is_read_to_its_end(words in votes()) {
         let outcome = Outcome::new(Words::from(words));
         let told = (outcome.fault(), outcome.shutdown(), outcome.brief_words());
         prop_assert!(outcome.retired() <= MAX_FLIGHTS, "{:?}", told);

@@ -13,16 +13,17 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
+use super::books::Books;
 use super::error::ApiError;
 use super::group_fault::GroupFault;
 use super::groups::{Groups, RankState};
-use super::journal::{Journal, JournalFault, STOPPING, Submission};
+use super::journal::{Journal, STOPPING, Submission};
 use super::live::LiveRequest;
 use super::status::Health;
-use crate::wire::{FrontToRank, Leg, Progress, RankName, RankToFront, Role, Room, Seat};
-use lockstep_spec::ids::{Attempt, Epoch, RequestId};
+use crate::wire::{FrontToRank, Progress, RankName, RankToFront, Role, Room, Seat};
+use lockstep_spec::ids::{Epoch, RequestId};
 
-const DECODE_LEADER: RankName = RankName { role: Role::Decode, rank: 0 };
+pub(super) const DECODE_LEADER: RankName = RankName { role: Role::Decode, rank: 0 };
 
 /// The epoch of groups that are formed for the first time.
 const FIRST_EPOCH: Epoch = Epoch(1);
@@ -74,21 +75,11 @@ pub enum Standing {
     Stopping,
 }
 
-#[derive(Debug)]
-struct Inner {
-    journal: Journal,
-    groups: Groups,
-    /// Whether the operator wants nothing launched; it outlives epochs.
-    paused: bool,
-    resumes: u64,
-    restarts: u64,
-}
-
 /// The meeting place of HTTP handlers, rank connections and supervisor.
 #[derive(Debug)]
 pub struct Desk {
     plan: DeskPlan,
-    inner: Mutex<Inner>,
+    inner: Mutex<Books>,
     standing: watch::Sender<Standing>,
 }
 
@@ -97,7 +88,7 @@ impl Desk {
     pub fn new(plan: DeskPlan) -> Arc<Self> {
         let groups = Groups::new(FIRST_EPOCH, plan.decode_ranks, plan.prefill_ranks);
         let journal = Journal::new(FIRST_EPOCH);
-        let inner = Inner { journal, groups, paused: false, resumes: 0, restarts: 0 };
+        let inner = Books { journal, groups, paused: false, resumes: 0, restarts: 0 };
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }
 
@@ -253,7 +244,7 @@ impl Desk {
     }
 
     /// Notes a rank's room. With the last one of the epoch, requests are taken, and the leader is told what is open.
-    fn readied(&self, inner: &mut Inner, from: Seat, room: Room) {
+    fn readied(&self, inner: &mut Books, from: Seat, room: Room) {
         if let Some(rank) = inner.groups.seat(from) {
             rank.room = Some(room);
             rank.advance(RankState::Ready);
@@ -390,71 +381,9 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, Books> {
         // A panic in another thread must not take the destructors of its neighbours down with it.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    /// Whether the epoch of the ranks is the one that the journal is in, and all of them are ready.
-    fn is_whole(&self) -> bool {
-        self.groups.epoch() == self.journal.epoch() && self.groups.unready().is_none()
-    }
-
-    /// Tells the decode leader of every request that it is to be told of, unless there is none or it is paused. A pause holds them back
-    /// here, where they have no deadline yet.
-    fn hand_over(&mut self) {
-        if self.paused || !self.is_whole() {
-            return;
-        }
-        for request in self.journal.submissions() {
-            // An outbox that is gone or full belongs to a group that is being lost; the next one is told what is open.
-            self.groups.send(DECODE_LEADER, FrontToRank::Submit(request));
-        }
-    }
-
-    fn stalled(&self, limit: u32) -> Option<(RankName, String)> {
-        let has_work = self.journal.outstanding() > 0 || self.groups.holds_work();
-        self.groups.stalled(has_work, limit)
-    }
-
-    fn tell_pause(&mut self) {
-        let word = if self.paused { FrontToRank::Pause } else { FrontToRank::Resume };
-        self.groups.expect_pause(self.paused);
-        for role in [Role::Decode, Role::Prefill] {
-            self.groups.send(RankName { role, rank: 0 }, word.clone());
-        }
-    }
-
-    fn progressed(&mut self, from: Seat, progress: Progress) {
-        if let Some(rank) = self.groups.seat(from) {
-            rank.progress = Some(progress);
-        }
-    }
-
-    fn answer_leg(
-        &mut self,
-        epoch: Epoch,
-        request: u64,
-        leg: Leg,
-        generated: u32,
-    ) -> Result<(), JournalFault> {
-        let Some(tokens) = self.journal.leg_tokens(epoch, RequestId(request), generated)? else {
-            return Ok(());
-        };
-        self.resumes += u64::from(leg.attempt > Attempt(0));
-        for rank in self.groups.names(Role::Prefill) {
-            let message = FrontToRank::Leg { leg, acceptance: request, tokens: tokens.clone() };
-            self.groups.send(rank, message);
-        }
-        Ok(())
-    }
-
-    fn dismiss(&mut self, role: Role) {
-        for rank in self.groups.names(role) {
-            self.groups.send(rank, FrontToRank::Shutdown);
-        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::frontend::{Delivery, End};
-use crate::wire::{Outcome, Request};
-use lockstep_spec::ids::{Generation, SlotIndex};
+use crate::wire::{Leg, Outcome, Request};
+use lockstep_spec::ids::{Attempt, Generation, SlotIndex};
 use lockstep_spec::poll::Reason;
 use lockstep_spec::ticket::Site;
 

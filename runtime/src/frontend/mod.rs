@@ -5,9 +5,10 @@
 //!  client ◀─ stream ◀─ LiveRequest ◀──────────────── journal ◀── Desk::hear ◀── Token, Ended, LegWanted
 //!  client gone ─▶ LiveRequest dropped ─▶ Desk ─▶ journal (once) ─▶ Abort ─▶ decode leader
 //! ```
-//! Reading order: `journal` (what was accepted and sent), `groups` and `goal` (what the ranks said), `desk` (the two under one lock),
+//! Reading order: `journal` (what was accepted and sent), `groups` and `goal` (what the ranks said), `books` (the two together), `desk` (with a lock around them),
 //! `request` and `unsupported` (the way in), `stream` (the way out), `pause`, `status` and `metrics`, `routes`, `server`.
 
+mod books;
 mod desk;
 mod error;
 mod goal;

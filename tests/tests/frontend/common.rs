@@ -65,6 +65,13 @@ impl Server {
         Self(server)
     }
 
+    /// Starts a server in `scratch`, on a port that is known before it is ready.
+    pub(crate) fn start_on(scratch: Scratch, port: u16) -> Self {
+        let (model, port) = (scratch.model(), port.to_string());
+        let mut command = scratch.command(&["serve", "--port", &port, "--model", model.to_str().unwrap()]);
+        Self(server::Server::start(scratch.0, &mut command))
+    }
+
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.scratch.path("log")).unwrap_or_default()
     }

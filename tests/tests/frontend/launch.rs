@@ -1,9 +1,13 @@
 //! Starts that must fail with a clear word and nothing left, and the demonstration.
 
 use std::io::Write;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::thread;
 
-use crate::common::{Scratch, Server, completion, output, wait_for};
+use lockstep_tests::http::{Answer, send};
+
+use crate::common::{Scratch, Server, completion, output, post, wait_for};
 
 #[test]
 fn launch_a_taken_port_is_told_before_anything_starts() {
@@ -50,6 +54,27 @@ fn launch_ranks_that_can_not_start_end_the_program() {
     assert!(errors.contains("the ranks did not get ready"), "{errors}");
     assert!(errors.contains("ends: the weights are not to be had"), "{errors}");
     assert_eq!(scratch.left_behind(), 0);
+}
+
+#[test]
+fn launch_takes_no_requests_before_every_rank_is_ready() {
+    let (scratch, free) = (Scratch::new(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let (hold, address) = (scratch.model().join("hold"), free.local_addr().unwrap());
+    std::fs::write(&hold, "").unwrap();
+    drop(free);
+    let starts = thread::spawn(move || Server::start_on(scratch, address.port()));
+    wait_for("the port", || TcpStream::connect(address).is_ok());
+    let answer = |request: &str| Answer::read(send(&address.to_string(), request));
+    let refused = answer(&post("application/json", &completion("ab", 2, false).to_string()));
+    let [health, ready, live] = ["/health", "/readyz", "/livez"]
+        .map(|path| answer(&format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")));
+    // Before anything is checked, so that the server is not waited for in vain.
+    std::fs::remove_file(hold).unwrap();
+    let server = starts.join().unwrap();
+    assert_eq!((refused.status, refused.error()["code"].as_str()), (503, Some("not_ready")));
+    assert!(refused.headers.contains("retry-after: 1"), "{}", refused.headers);
+    assert_eq!((health.status, health.json()["status"].as_str()), (503, Some("starting")));
+    assert_eq!((ready.status, live.status, server.health().0), (503, 200, 200));
 }
 
 #[test]

@@ -157,7 +157,11 @@ fn losses_a_drain_has_an_end() {
             server.signal(Signal::TERM);
         }
         assert!(stream.error().contains("the server is stopping"));
-        assert_eq!(begun.elapsed() >= Duration::from_secs(1), !second_signal, "{:?}", begun.elapsed());
+        let took = begun.elapsed();
+        assert!(
+            took < Duration::from_secs(20) && (second_signal || took >= Duration::from_secs(1)),
+            "{took:?}"
+        );
         server.wait_for_end();
         assert_eq!(server.scratch.left_behind(), 0);
     }
