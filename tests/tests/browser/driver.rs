@@ -1,8 +1,8 @@
 //! A headless Chromium over WebDriver: JSON over HTTP, one request a connection.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Lines, Read};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,8 @@ const ADVICE: &str = "install a browser with its driver (Debian: apt-get install
 /// A browser with one window. It is closed when dropped.
 pub(crate) struct Browser {
     driver: Child,
+    /// Held open, so that the driver can go on writing.
+    _output: Lines<BufReader<ChildStdout>>,
     address: String,
     session: String,
 }
@@ -29,13 +31,13 @@ impl Browser {
         command.arg("--port=0").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut driver =
             command.spawn().unwrap_or_else(|error| panic!("cannot start chromedriver: {error}; {ADVICE}"));
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let port = lines.map_while(Result::ok).find_map(|line| {
-            line.split_once("started successfully on port ")
-                .map(|(_, port)| port.trim_end_matches('.').to_owned())
+        let mut output = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = output.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, port) = line.split_once("started successfully on port ")?;
+            Some(port.trim_end_matches('.').to_owned())
         });
         let address = format!("127.0.0.1:{}", port.unwrap_or_else(|| panic!("chromedriver ended; {ADVICE}")));
-        let mut browser = Self { driver, address, session: String::new() };
+        let mut browser = Self { driver, _output: output, address, session: String::new() };
         let session = browser.ask("POST", "/session", &capabilities());
         let session = session.unwrap_or_else(|error| panic!("no browser: {error}; {ADVICE}"));
         browser.session = session["sessionId"].as_str().unwrap().to_owned();

@@ -144,7 +144,7 @@ fn page_finds_and_follows_a_counterexample() {
 #[test]
 fn page_opens_a_trace_file() {
     let scratch = Scratch::default();
-    said(&scratch, &["check", RUN, "--trace", "t.json"], 0);
+    said(&scratch, &["explain", RUN, "--format", "json", "--output", "t.json"], 0);
     let file = scratch.path("tmp").join("t.json");
     let written = fs::read_to_string(&file).unwrap();
     fs::write(scratch.path("tmp").join("old.json"), written.replace("\"spec\": \"", "\"spec\": \"0"))
