@@ -87,6 +87,19 @@ fn forming_refuses_a_rank_over_another_transport() {
     }
 }
 
+#[test]
+fn forming_takes_ranks_in_whatever_order_they_come() {
+    for transport in Transport::value_variants() {
+        for order in [[2, 1, 0], [0, 2, 1], [1, 0, 2]] {
+            let results = form(|forming| {
+                thread::sleep(Duration::from_millis(30) * order[forming.rank]);
+                transport.form(&forming)?.all_reduce_min(TAG, &mut [1], LONG)
+            });
+            assert!(results.iter().all(Result::is_ok), "{transport} {order:?} {results:?}");
+        }
+    }
+}
+
 /// Ranks hear of each other as they come, so those that are there agree on who is not.
 #[test]
 fn forming_names_the_rank_that_does_not_come_on_every_other() {
