@@ -14,6 +14,10 @@ use super::tag::Tag;
 /// is at most one ahead, plus the one being read.
 pub(super) const DEPTH: usize = 2;
 
+/// How long a rank that misses several peers at its deadline listens whom the others blame. One of those that it misses may itself be
+/// waiting for another, in the collective before; and who misses a single one knows at once who it is.
+pub(super) const TESTIMONY: Duration = Duration::from_millis(100);
+
 /// A peer's entry into a collective.
 #[derive(Debug)]
 pub(super) struct Entry {
@@ -37,6 +41,8 @@ pub(super) enum Interest {
     Entry(Operation, Tag),
     /// An entry of rank 0, whatever it is.
     Leader,
+    /// What a peer says of the culprit.
+    Testimony,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +94,7 @@ impl Heard {
     pub(super) fn verdict(&self, interest: Interest) -> Option<Result<(), GroupError>> {
         let (mismatch, arrived) = match interest {
             Interest::Leader => (None, self.me == 0 || self.has_entry(0)),
+            Interest::Testimony => return self.poisoned().map(Err),
             Interest::Entry(operation, tag) => {
                 let arrived = self.all_entered();
                 (self.mismatch(operation, tag), arrived)
@@ -102,6 +109,11 @@ impl Heard {
     fn peers(&self) -> impl Iterator<Item = usize> {
         let me = self.me;
         (0..self.inboxes.len()).filter(move |&rank| rank != me)
+    }
+
+    /// Whether more than one peer's entry is missing.
+    pub(super) fn misses_several(&self) -> bool {
+        self.peers().filter(|&rank| !self.has_entry(rank)).nth(1).is_some()
     }
 
     /// Whether an entry of each peer is there.

@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::GroupError;
-use super::heard::{End, Entry, Heard, Interest};
+use super::heard::{End, Entry, Heard, Interest, TESTIMONY};
 use crate::socket::after;
 
 /// The mailbox was closed, or stayed full until the deadline.
@@ -84,6 +84,9 @@ impl Mailbox {
         let state = self.lock();
         let (mut state, arrived) = self.await_verdict(state, interest, deadline)?;
         if !arrived {
+            if state.heard.misses_several() {
+                (state, _) = self.await_verdict(state, Interest::Testimony, TESTIMONY)?;
+            }
             return Err(state.heard.missing(deadline));
         }
         state.heard.take_entries(payloads);

@@ -1,10 +1,10 @@
 //! Collectives among the ranks of one TP group: a rendezvous of N ranks at one tag.
 //!
 //! ```text
-//!  caller ──collective(tag, payload)──▶ Member ──one frame to each peer──▶ Wire (sockets | threads)
-//!                                         │                                  │ a reader per peer
-//!                                         ▼                                  ▼
-//!                        result or GroupError ◀── await one frame of each ── Mailbox
+//!                                                ┌─ Mailed: a frame to each peer over a Wire (threads | Unix sockets | TCP),
+//!  caller ──collective(tag, payload)──▶ Member ──┤          theirs through a Mailbox, which a reader per peer fills
+//!     ▲                                   │ Line └─ SharedMemory: one frame into the own ring, theirs out of their rings
+//!     └──── result or GroupError ◀────────┘
 //! ```
 //!
 //! One group is one communicator; a rank forms two, "control" for its rank loop and "device" for
@@ -13,9 +13,9 @@
 //! does, only when all ranks have entered it, and a rank that entered something else is found in
 //! that very collective.
 //!
-//! Reading order: `tag`, `error`, `frame`, `mailbox` (what a rank has heard), `member` (the
-//! collectives), then the two wires `mesh` (processes; `forming` brings them together) and
-//! `threads` (one process); `collectives` is what the driver sees of either.
+//! Reading order: `tag`, `error`, `frame`, `heard` (what came from the peers, and what follows), `member` (the collectives), `line`
+//! (what a member needs of a transport), `mailbox`, `threads` (one process), `forming` (how processes meet) with `mesh` (sockets, of a kind
+//! that `stream` describes) and `tcp` (several machines), `shared` (memory); `transport` chooses, and `collectives` is what the driver sees.
 
 mod collectives;
 mod error;

@@ -79,9 +79,7 @@ impl TcpGround {
             Leader::Noted(path) if rank == 0 => {
                 Ok(vec![fs::read_to_string(path)?.parse().map_err(io::Error::other)?])
             }
-            Leader::At(_) | Leader::Noted(_) => {
-                Ok(self.book.get(rank).copied().flatten().into_iter().collect())
-            }
+            Leader::At(_) | Leader::Noted(_) => Ok(self.book[rank].into_iter().collect()),
         }
     }
 
@@ -139,23 +137,11 @@ impl Ground for TcpGround {
     }
 
     fn met(&mut self, rank: usize, address: &[u8; ADDRESS_BYTES], streams: &[Option<TcpStream>]) {
-        let Some(stream) = streams.get(rank).and_then(Option::as_ref).filter(|_| self.rank == 0) else {
-            return;
-        };
-        let seen = stream.peer_addr().ok().map(|address| address.ip());
-        let address = decode(address).map(|address| match seen {
-            Some(seen) if address.ip().to_canonical().is_unspecified() => {
-                SocketAddr::new(seen, address.port())
-            }
-            Some(_) | None => address,
-        });
-        self.book[rank] = address;
-        for (other, address) in self.book.iter().enumerate().filter_map(|(other, at)| Some((other, (*at)?))) {
-            let (higher, lower, address) =
-                if other > rank { (other, rank, self.book[rank]) } else { (rank, other, Some(address)) };
-            if let (Some(Some(stream)), Some(address)) = (streams.get(higher), address)
-                && higher != lower
-            {
+        let Some(stream) = streams[rank].as_ref().filter(|_| self.rank == 0) else { return };
+        self.book[rank] = decode(address).map(|address| reachable(address, stream));
+        for other in (1..self.book.len()).filter(|&other| other != rank) {
+            let (lower, higher) = (rank.min(other), rank.max(other));
+            if let (Some(address), Some(stream)) = (self.book[lower], &streams[higher]) {
                 introduce(stream, lower, address);
             }
         }
@@ -169,6 +155,14 @@ impl Ground for TcpGround {
                 return;
             }
         }
+    }
+}
+
+/// An address with what rank 0 sees in place of an unspecified one.
+fn reachable(address: SocketAddr, stream: &TcpStream) -> SocketAddr {
+    match stream.peer_addr() {
+        Ok(seen) if address.ip().is_unspecified() => SocketAddr::new(seen.ip(), address.port()),
+        Ok(_) | Err(_) => address,
     }
 }
 

@@ -48,3 +48,16 @@ fn mailbox_bounds_how_far_a_peer_is_ahead() {
     let soon = Some(after(Duration::from_millis(5)));
     assert_eq!(mailbox.deliver(1, entry, soon), Err(Undelivered::Full));
 }
+
+#[test]
+fn mailbox_believes_a_peer_that_it_misses_when_that_one_names_another() {
+    let mailbox = Mailbox::new(0, 3);
+    let error = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(30));
+            mailbox.end(1, End::Poison { culprit: 2, last: Some(TAG) });
+        });
+        await_next(&mailbox)
+    });
+    assert_eq!(error, Err(GroupError::Relayed { rank: 2, last: Some(TAG), by: 1 }));
+}

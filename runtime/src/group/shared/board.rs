@@ -277,7 +277,8 @@ fn index(place: u64) -> usize {
     usize::try_from(place).unwrap_or(0)
 }
 
-/// Wakes the owner of `block` if it sleeps. To be called after a fence.
+/// Wakes the owner of `block` if it sleeps. To be called after a fence. Who takes the bell is the one who wakes: if it is held up before it
+/// does, the owner's deadline ends the sleep, and if it dies, the owner's watch does.
 fn ring<B: Block>(block: &B) {
     if block.bell() != AWAKE && block.set_bell(AWAKE) != AWAKE {
         block.wake();

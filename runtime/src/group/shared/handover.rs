@@ -69,7 +69,9 @@ impl SharedMemory {
     ) -> Result<Self, GroupError> {
         let (rank, size) = (forming.rank, forming.size);
         let layout = Layout::new(size);
-        let failed = |error: io::Error| GroupError::io("making the memory that the ranks share", &error);
+        let failed = |error: io::Error| {
+            GroupError::io("making the memory that the ranks share (--transport unix needs none)", &error)
+        };
         let (own, file) = Mapping::create(layout.words(ring_words(forming.payload_limit))).map_err(failed)?;
         let own = Arc::new(own);
         let peers: Vec<(usize, UnixStream)> =

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::board::{Block, Board, POISON_WORDS, Want};
 use crate::group::error::GroupError;
 use crate::group::frame::{HEADER_BYTES, Header};
-use crate::group::heard::{End, Entry, Heard, Interest};
+use crate::group::heard::{End, Entry, Heard, Interest, TESTIMONY};
 use crate::group::line::Posting;
 use crate::group::tag::Tag;
 use crate::socket::after;
@@ -98,10 +98,14 @@ impl<B: Block> Shared<B> {
     }
 
     pub(super) fn await_leader(&mut self, deadline: Duration) -> Result<bool, GroupError> {
-        let until = after(deadline);
+        self.await_verdict(Interest::Leader, after(deadline))
+    }
+
+    /// Waits until it follows from what was heard how `interest` ends; `false` when it does not by `until`.
+    fn await_verdict(&mut self, interest: Interest, until: Instant) -> Result<bool, GroupError> {
         loop {
             self.pull();
-            if let Some(verdict) = self.heard.verdict(Interest::Leader) {
+            if let Some(verdict) = self.heard.verdict(interest) {
                 return verdict.map(|()| true);
             }
             if !self.await_change(Want::News, until) {
@@ -116,8 +120,13 @@ impl<B: Block> Shared<B> {
         self.board.poison(header.map(u64::from_le_bytes));
     }
 
-    /// The error at the deadline: for a peer that has not entered, else for the one that does not read.
-    fn late(&self, deadline: Duration) -> GroupError {
+    /// The error at the deadline: what a peer testifies; else that one has not entered; else that one does not read.
+    fn late(&mut self, deadline: Duration) -> GroupError {
+        if self.heard.misses_several()
+            && let Err(error) = self.await_verdict(Interest::Testimony, after(TESTIMONY))
+        {
+            return error;
+        }
         match self.board.slowest().filter(|_| self.heard.all_entered()) {
             Some(peer) => self.heard.stuck(peer, deadline),
             None => self.heard.missing(deadline),

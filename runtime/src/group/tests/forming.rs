@@ -82,7 +82,21 @@ fn forming_refuses_a_rank_over_another_transport() {
         _ => Transport::Unix.form(&forming),
     });
     for (rank, result) in results.into_iter().enumerate() {
-        assert_eq!(difference(result), (if rank == 2 { 0 } else { 2 }, Setting::Transport));
+        let (named, setting) = difference(result);
+        assert_eq!((named == 2, setting), (rank != 2, Setting::Transport));
+    }
+}
+
+#[test]
+fn forming_takes_ranks_in_whatever_order_they_come() {
+    for transport in Transport::value_variants() {
+        for order in [[2, 1, 0], [0, 2, 1], [1, 0, 2]] {
+            let results = form(|forming| {
+                thread::sleep(Duration::from_millis(30) * order[forming.rank]);
+                transport.form(&forming)?.all_reduce_min(TAG, &mut [1], LONG)
+            });
+            assert!(results.iter().all(Result::is_ok), "{transport} {order:?} {results:?}");
+        }
     }
 }
 
