@@ -10,6 +10,8 @@ use std::path::Path;
 
 use common::{assert_exit, command, lockstep_check, put_manifest, text_of};
 use lockstep_model::ci::{Findings, junit, step_summary};
+use lockstep_model::explore::Settings;
+use lockstep_model::runs::registry;
 use serde_json::Value;
 
 /// Runs that are small: some hold, some must fail, in several ways.
@@ -83,6 +85,11 @@ fn ci_certificates_follow_their_schema() {
     assert!(proof["size"]["boundary_states"].as_u64() < proof["size"]["states"].as_u64(), "{proof:#}");
     let certificate: lockstep_model::ci::Certificate = serde_json::from_value(proof.clone()).unwrap();
     assert!(certificate.bears_ok());
+    let run = registry().runs.into_iter().find(|run| run.name == RUNS[0]).unwrap();
+    let found = run.model.run(&Settings::default()).unwrap().scope;
+    assert!(!found.reductions.is_empty() && certificate.reductions == found.reductions, "{proof:#}");
+    assert!(!found.properties.is_empty() && certificate.properties == found.properties, "{proof:#}");
+    assert!(!found.reached.is_empty() && certificate.witnesses.reached == found.reached, "{proof:#}");
 }
 
 /// The certificate of a run, changed in one way after another.
@@ -108,6 +115,14 @@ fn ci_junit_has_a_case_for_each_run_of_any_purpose() {
     for purpose in purposes {
         assert!(junit.contains(&format!("<testsuite name=\"{purpose}s\" tests=\"1\"")), "{junit}");
     }
+}
+
+#[test]
+fn ci_junit_stays_xml_whatever_is_said() {
+    let mut findings = variants(&[("/failure", "a < b && \"c\" > d\u{1}".into())]);
+    findings.certificates[0].ok = false;
+    let junit = junit(&findings);
+    assert!(junit.contains("message=\"a &lt; b &amp;&amp; &quot;c&quot; &gt; d\""), "{junit}");
 }
 
 #[test]
@@ -167,6 +182,10 @@ fn ci_merge_refuses_what_does_not_belong() {
         certificate["recorded"]["states"] = 445.into();
     });
     assert!(code == Some(21) && text.contains("another manifest"), "{text}");
+    let (code, text) = forged(&|certificate| certificate["schema"] = 2.into());
+    assert!(code == Some(21) && text.contains("has another schema"), "{text}");
+    let (code, text) = forged(&|certificate| certificate["expected"]["verdict"] = "moves".into());
+    assert!(code == Some(21) && text.contains("expects what the run does not"), "{text}");
     let (code, text) = forged(&|certificate| certificate["run"] = "no-such-run".into());
     assert!(code == Some(21) && text.contains("no run of this checker"), "{text}");
     fs::write(&path, "{}").unwrap();
@@ -200,6 +219,10 @@ fn ci_shards_are_told_by_the_environment() {
         |id| [("SLURM_ARRAY_TASK_ID", id), ("SLURM_ARRAY_TASK_MIN", "5"), ("SLURM_ARRAY_TASK_COUNT", "2")];
     let (first, second) = (run(&slurm("5"), "auto"), run(&slurm("6"), "auto"));
     assert_eq!((first.0, second.0, first.1 + second.1), (Some(0), Some(0), RUNS.len()));
+    let stepped = [&slurm("7")[..], &[("SLURM_ARRAY_TASK_STEP", "2")]].concat();
+    assert_eq!(run(&stepped, "auto"), second);
+    let told_apart = [("SLURM_ARRAY_TASK_ID", "1"), ("SLURM_ARRAY_TASK_COUNT", "9")];
+    assert_eq!(run(&told_apart, "auto/2"), second, "what is written counts for more than what is found");
     assert_eq!(run(&[("JOB_COMPLETION_INDEX", "1")], "auto/2"), run(&[], "2/2"));
     assert_eq!(run(&[("JOB_COMPLETION_INDEX", "1")], "auto"), (Some(2), 0));
     assert_eq!(run(&[("JOB_COMPLETION_INDEX", "two")], "auto/2"), (Some(2), 0));

@@ -125,6 +125,21 @@ fn cli_sim_finds_the_same_on_any_number_of_threads() {
     assert!(line["story"]["scenes"].as_array().is_some_and(|scenes| scenes.len() > 2));
 }
 
+/// What walks missed in ten times as many steps while they could go round in circles.
+#[test]
+fn cli_sim_gets_out_of_small_loops() {
+    let folder = tempfile::tempdir().unwrap();
+    for run in
+        ["conventional-transfer-skip-local-queue-normal", "conventional-transfer-skip-local-queue-overlap"]
+    {
+        let found =
+            lockstep_check(folder.path(), &["sim", run, "--seeds", "10", "--steps", "10000", "--json"]);
+        assert_exit(&found, 0);
+        let line: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+        assert_eq!(line["found"]["property"], "matched", "{line}");
+    }
+}
+
 #[test]
 fn cli_sim_never_says_holds() {
     let folder = tempfile::tempdir().unwrap();

@@ -187,6 +187,9 @@ pub(crate) fn refuse_unsound<M: Explorable>(properties: &[Property<M>]) -> Resul
     eventually.map_or(Ok(()), |property| Err(ExploreError::Eventually { name: property.name }))
 }
 
+/// What is left of the level that is being expanded, and what was found of the next one.
+type Frontier<S> = (Level<S>, Level<S>);
+
 struct Search<'a, M: Explorable> {
     model: &'a M,
     settings: &'a Settings<'a>,
@@ -261,7 +264,7 @@ impl<'a, M: Explorable> Search<'a, M> {
     }
 
     /// Takes up what a [`Snapshot`] wrote: what is left of the level that was being expanded, and what was found of the next one.
-    fn resume(&mut self, kept: &mut dyn Read) -> Result<(Level<M::State>, Level<M::State>), ExploreError> {
+    fn resume(&mut self, kept: &mut dyn Read) -> Result<Frontier<M::State>, ExploreError> {
         self.tally = Tally::load(kept)?;
         self.trails = Trails::load(kept)?;
         let known = u32::try_from(self.trails.len()).unwrap_or(u32::MAX);
