@@ -288,7 +288,7 @@ fn ci_sarif_has_the_counterexample_where_the_invariant_is() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut places: Vec<String> = steps.iter().map(|step| place(&step["location"])).collect();
     places.extend(
-        lockstep_model::runs::registry()
+        registry()
             .properties
             .iter()
             .map(|property| format!("spec/src/invariant/{}.rs", property.id.replace('-', "_"))),
