@@ -149,7 +149,7 @@ fn write_to(path: &Path, subject: &Subject, snapshot: &Snapshot<'_>) -> io::Resu
         depth: snapshot.counts.depth,
         seconds: snapshot.elapsed.as_secs_f64(),
     };
-    write!(out, "{MAGIC}{}\n", serde_json::to_string(&head)?)?;
+    writeln!(out, "{MAGIC}{}", serde_json::to_string(&head)?)?;
     snapshot.write(&mut out)?;
     out.seal()?.sync_all()
 }
