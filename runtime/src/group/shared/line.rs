@@ -28,6 +28,11 @@ pub(super) struct Patience {
 /// After a wait of this length a rank sleeps at once the next time: nothing is going on.
 const LIVELY: Duration = Duration::from_millis(2);
 
+/// A core that comes back after more than this was given to somebody who keeps it; a sleeper is woken sooner than that.
+const CROWDED: Duration = Duration::from_micros(100);
+/// Waits after that which do not yield.
+const CROWDED_WAITS: u32 = 256;
+
 /// The line of one rank over blocks of memory, whatever holds them.
 #[derive(Debug)]
 pub(super) struct Shared<B> {
@@ -40,6 +45,8 @@ pub(super) struct Shared<B> {
     falls: usize,
     patience: Patience,
     lively: bool,
+    /// Waits that are still to go without yielding.
+    crowded: u32,
 }
 
 /// The frame that is coming in from a peer.
@@ -66,6 +73,7 @@ impl<B: Block> Shared<B> {
             falls: 0,
             patience,
             lively: true,
+            crowded: 0,
         }
     }
 
@@ -142,16 +150,33 @@ impl<B: Block> Shared<B> {
     }
 
     fn look_out(&mut self, want: Want) -> bool {
-        let Patience { spins, yields } = self.patience;
-        let looks = if self.lively { spins + yields } else { 0 };
-        (0..looks).any(|look| {
-            if look < spins {
-                std::hint::spin_loop()
-            } else {
-                thread::yield_now()
-            }
+        if !self.lively {
+            return false;
+        }
+        let spun = (0..self.patience.spins).any(|_| {
+            std::hint::spin_loop();
             self.has_changed(want)
-        })
+        });
+        spun || self.give_way(want)
+    }
+
+    /// Looks with others let run in between, unless that has lately cost the core for long.
+    fn give_way(&mut self, want: Want) -> bool {
+        self.crowded = self.crowded.saturating_sub(1);
+        for _ in 0..self.patience.yields {
+            if self.crowded > 0 {
+                return false;
+            }
+            let gave = Instant::now();
+            thread::yield_now();
+            if gave.elapsed() > CROWDED {
+                self.crowded = CROWDED_WAITS;
+            }
+            if self.has_changed(want) {
+                return true;
+            }
+        }
+        false
     }
 
     fn sleep(&mut self, want: Want, until: Instant) -> bool {
