@@ -123,7 +123,7 @@ impl Protocol for Scripts {
 
 /// The steps of the counterexample, each as the lane and the few words of what happened there.
 fn told(protocol: Scripts) -> Vec<Vec<(usize, String)>> {
-    let outcome = Progress(Checked(protocol)).run(&Settings::default()).expect("it can be explored");
+    let outcome = Progress(Checked::new(protocol)).run(&Settings::default()).expect("it can be explored");
     let words = |event: &StepEvent| Some((event.lane?, event.what.short()?));
     let scenes = outcome.story.expect("it is violated").scenes;
     scenes.iter().map(|scene| scene.events.iter().filter_map(words).collect()).collect()
@@ -162,7 +162,7 @@ fn protocol_drawings_break_what_does_not_meet() {
 /// The violated property, or none if the protocol holds.
 #[track_caller]
 fn violated(protocol: Scripts) -> Option<String> {
-    match Progress(Checked(protocol)).run(&Settings::default()).expect("it can be explored").verdict {
+    match Progress(Checked::new(protocol)).run(&Settings::default()).expect("it can be explored").verdict {
         Verdict::Fault { property, .. } => Some(property),
         Verdict::Holds => None,
         verdict @ (Verdict::Unknown(_) | Verdict::Vacuous { .. }) => panic!("no verdict: {verdict:?}"),

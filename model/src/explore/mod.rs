@@ -46,6 +46,7 @@ pub use erased::{AnyAction, AnyState, Erased};
 pub use error::ExploreError;
 pub use event::{Collective, Happening, StepEvent};
 pub(crate) use expand::message_of;
+pub(crate) use fingerprint::fingerprint;
 pub use fingerprint::{Fingerprinter, collision_bound};
 pub use forecast::{Forecast, forecast};
 pub(crate) use liveness::goal_in_reach;

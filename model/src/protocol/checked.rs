@@ -1,8 +1,11 @@
 //! A protocol as a model: for our own explorer, and for Stateright's checkers.
 
+use std::sync::Arc;
+
 use lockstep_spec::invariant::{matched, no_fault, no_skip, no_stuck};
 use stateright::{Model, Property};
 
+use super::astray::Astray;
 use super::cells::cells;
 use super::design::{Claims, FactOf, Protocol, SiteOf, StateOf};
 use super::events::events;
@@ -11,7 +14,19 @@ use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepEvent, 
 
 /// A protocol that can be explored.
 #[derive(Debug)]
-pub struct Checked<P>(pub P);
+pub struct Checked<P: Protocol>(pub Arc<P>, Option<Astray<SiteOf<P>>>);
+
+impl<P: Protocol> Checked<P> {
+    /// The protocol as it is.
+    pub fn new(protocol: impl Into<Arc<P>>) -> Self {
+        Self(protocol.into(), None)
+    }
+
+    /// The same, with a rank that goes astray.
+    pub(super) fn astray(&self, astray: Astray<SiteOf<P>>) -> Self {
+        Self(Arc::clone(&self.0), Some(astray))
+    }
+}
 
 /// The properties that hold of every protocol, as far as single states show them.
 fn built_in<P: Protocol>() -> [Property<Checked<P>>; 4] {
@@ -34,20 +49,20 @@ impl<P: Protocol> Model for Checked<P> {
     type Action = Step<FactOf<P>, SiteOf<P>>;
 
     fn init_states(&self) -> Vec<StateOf<P>> {
-        vec![first(&self.0)]
+        vec![first(&*self.0)]
     }
 
     fn actions(&self, state: &StateOf<P>, actions: &mut Vec<Self::Action>) {
-        steps(&self.0, state, actions);
+        steps(&*self.0, state, actions);
     }
 
     /// A step that changes nothing is none: a rank that turns in vain does not keep its group from being stuck.
     fn next_state(&self, state: &StateOf<P>, action: Self::Action) -> Option<StateOf<P>> {
-        Some(after(&self.0, state, action)).filter(|next| next != state)
+        Some(after(&*self.0, self.1.as_ref(), state, action)).filter(|next| next != state)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        built_in().into_iter().chain(Claims::of(&self.0).properties).collect()
+        built_in().into_iter().chain(Claims::of(&*self.0).properties).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use lockstep_spec::ids::Epoch;
 use lockstep_spec::program::Posted;
 use lockstep_spec::ticket::{Communicator, Ticket};
 
+use super::astray::Astray;
 use super::collective::{Meeting, Members};
 
 /// Identity of a communicator: ranks that differ in any of it do not meet.
@@ -88,7 +89,12 @@ impl<S: Meeting> Communicators<S> {
     }
 
     /// Notes an entry, and completes the collective if it is the last one; the entry is noted even if it is a misfit, for the report.
-    pub(super) fn enter(&mut self, rank: usize, posted: Posted<S>) -> Result<(), Misfit> {
+    pub(super) fn enter(
+        &mut self,
+        rank: usize,
+        posted: Posted<S>,
+        astray: Option<&Astray<S>>,
+    ) -> Result<(), Misfit> {
         let ticket = posted.ticket;
         let identity = Identity::of(&ticket, self.gone.len());
         let passed = |other: &Ticket<S>| other.epoch == ticket.epoch && other.round < ticket.round;
@@ -103,7 +109,7 @@ impl<S: Meeting> Communicators<S> {
             (true, _) => Err(Misfit::Skip),
             (false, false) => Err(Misfit::Mismatch),
             (false, true) => {
-                complete(identity.members, seats);
+                complete(identity.members, seats, astray);
                 Ok(())
             }
         }
@@ -251,7 +257,7 @@ impl<S: Meeting> Communicators<S> {
 }
 
 /// Turns the oldest entries into outcomes, if every member has made one.
-fn complete<S: Meeting>(members: Members, seats: &mut [Seat<S>]) {
+fn complete<S: Meeting>(members: Members, seats: &mut [Seat<S>], astray: Option<&Astray<S>>) {
     let meeting: Vec<usize> = (0..seats.len()).filter(|rank| members.has(*rank)).collect();
     if meeting.iter().any(|rank| seats[*rank].entered.is_empty()) {
         return;
@@ -260,8 +266,9 @@ fn complete<S: Meeting>(members: Members, seats: &mut [Seat<S>]) {
         meeting.into_iter().map(|rank| (rank, seats[rank].entered.remove(0))).collect();
     let payloads: Vec<(usize, Words)> =
         entries.iter().map(|(rank, posted)| (*rank, posted.payload.clone())).collect();
-    for (rank, Posted { ticket, .. }) in entries {
-        let payload = ticket.site.collective().operation.outcome(&payloads);
+    for (rank, Posted { ticket, payload: own }) in entries {
+        let trusts_itself = astray.is_some_and(|astray| astray.trusts_itself(rank, ticket.site));
+        let payload = if trusts_itself { own } else { ticket.site.collective().operation.outcome(&payloads) };
         seats[rank].outcomes.push(Posted { ticket, payload });
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn events<P: Protocol>(
         }
         Step::Turn(rank) => {
             let mut events = vec![StepEvent::on(*rank, Happening::Turn)];
-            events.extend(guards(&checked.0, before, *rank));
+            events.extend(guards(&*checked.0, before, *rank));
             (*rank, events)
         }
         Step::Take(rank, _) => {

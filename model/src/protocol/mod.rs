@@ -20,8 +20,9 @@
 //! member takes its outcome in its own time; between ranks, only collectives and what surrounds them carry anything.
 //!
 //! Reading order: [`prelude`] (what there is to write with), `collective` (where ranks meet), `design` (the rest of a protocol), `communicators`, `state`, `checked` (how it is
-//! explored), `events` and `cells` (how it is drawn), `session` (a program of one line).
+//! explored), `events` and `cells` (how it is drawn), `astray` (faults for nothing), `session` (a program of one line).
 
+mod astray;
 mod cells;
 mod checked;
 mod collective;

@@ -4,40 +4,51 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::builder::PossibleValuesParser;
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use lockstep_spec::{FINGERPRINT, invariant};
 
+use super::astray::{Found, Strayed, stray};
 use super::checked::Checked;
 use super::design::{Claims, Protocol};
 use super::state::FIXED_ORDER;
 use crate::explain::{Trace, replay};
-use crate::runs::{Effort, Exit, Performed, Progress, PropertyDoc, Registry, Run};
+use crate::explore::Settings;
+use crate::runs::{Effort, Exit, Performed, Progress, PropertyDoc, Registry, Run, Verdict};
 use crate::screen::Screen;
 
 /// Folder of this package in the checkout that it was built from: what a designer's crate depends on by path.
 pub const LIBRARY: &str = env!("CARGO_MANIFEST_DIR");
 
+/// Explores a protocol with each fault that comes for nothing.
+type Strays = Box<dyn Fn(&Settings<'_>) -> Vec<Strayed>>;
+
 /// A protocol with what its exploration must find.
 pub struct Trial {
     run: Run,
     documents: Vec<PropertyDoc>,
+    /// For a protocol that must hold.
+    strays: Option<Strays>,
 }
 
 /// A protocol of which every property must hold.
 #[track_caller]
 pub fn holds<P: Protocol>(name: &'static str, protocol: P) -> Trial {
     let documents = Claims::of(&protocol).documents;
-    Trial { run: Run::holds(name, Progress(Checked(protocol))), documents }
+    let protocol = Arc::new(protocol);
+    let run = Run::holds(name, Progress(Checked::<P>::new(Arc::clone(&protocol))));
+    let strays: Strays = Box::new(move |settings| stray(&Checked::<P>::new(Arc::clone(&protocol)), settings));
+    Trial { run, documents, strays: Some(strays) }
 }
 
 /// A protocol that must violate `property`, and no other before it.
 #[track_caller]
 pub fn violates<P: Protocol>(name: &'static str, property: &'static str, protocol: P) -> Trial {
     let documents = Claims::of(&protocol).documents;
-    Trial { run: Run::mutant(name, property, Progress(Checked(protocol))), documents }
+    Trial { run: Run::mutant(name, property, Progress(Checked::new(protocol))), documents, strays: None }
 }
 
 const fn document(id: &'static str, sentence: &'static str) -> PropertyDoc {
@@ -64,8 +75,12 @@ struct Options {
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
     /// Take the steps of a counterexample that --save wrote again, instead of exploring: the same violation, or where it diverges
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "trace", "save"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "trace", "save", "astray"])]
     replay: Option<PathBuf>,
+    /// Let one rank go astray at one site at a time (skip it, enter with another shape, go on with its own words) in every RUN that must
+    /// hold, and show what notices: 20 if nothing does
+    #[arg(long, conflicts_with_all = ["json", "trace", "save"])]
+    astray: bool,
     #[command(flatten)]
     effort: Effort,
 }
@@ -74,7 +89,7 @@ struct Options {
 /// designer's `main` has to do.
 #[must_use]
 pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
-    let registry = registry_of(trials);
+    let (registry, strays) = registry_of(trials);
     let names = PossibleValuesParser::new(registry.runs.iter().map(|run| run.name));
     let command = Options::command().mut_arg("names", |argument| argument.value_parser(names));
     let options = match Options::from_arg_matches(&command.get_matches()) {
@@ -83,6 +98,7 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
     };
     let performed = match &options.replay {
         Some(path) => take_again(&registry, path),
+        None if options.astray => go_astray(&strays, options),
         None => perform(&registry, options),
     };
     let exit = match performed {
@@ -96,15 +112,47 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
     ExitCode::from(exit.code())
 }
 
-/// The trials' runs, with the sentences of their own properties and of those that are built in.
-fn registry_of(trials: impl IntoIterator<Item = Trial>) -> Registry {
-    let (runs, documents): (Vec<Run>, Vec<_>) =
-        trials.into_iter().map(|trial| (trial.run, trial.documents)).unzip();
+/// The trials' runs, with the sentences of their own properties and of those that are built in; and what explores their faults.
+fn registry_of(trials: impl IntoIterator<Item = Trial>) -> (Registry, Vec<(&'static str, Strays)>) {
+    let (mut runs, mut documents, mut strays) = (Vec::new(), Vec::new(), Vec::new());
+    for trial in trials {
+        strays.extend(trial.strays.map(|stray| (trial.run.name, stray)));
+        runs.push(trial.run);
+        documents.push(trial.documents);
+    }
     let fixed_order = document(FIXED_ORDER, "Under a fixed order, each turn enters a collective or leaves.");
     let built_in = invariant::ALL.map(|property| document(property.id, property.sentence));
     let properties = documents.into_iter().flatten().chain(built_in).chain([fixed_order]).collect();
     let spec_fingerprint = FINGERPRINT.to_owned();
-    Registry { runs, properties, not_covered: Vec::new(), unbroken: Vec::new(), spec_fingerprint }
+    let registry =
+        Registry { runs, properties, not_covered: Vec::new(), unbroken: Vec::new(), spec_fingerprint };
+    (registry, strays)
+}
+
+/// Shows of each fault what notices it.
+fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<Exit> {
+    let named = |name: &str| options.names.is_empty() || options.names.iter().any(|named| named == name);
+    let settings = options.effort.into();
+    let (mut out, mut exit) = (anstream::stdout(), Exit::Ok);
+    for (name, stray) in strays.iter().filter(|(name, _)| named(name)) {
+        for Strayed { what, found } in stray(&settings) {
+            let (told, noticed) = match found {
+                Found::Verdict(Verdict::Fault { property, .. }) => (format!("violates {property}"), Exit::Ok),
+                Found::Verdict(Verdict::Vacuous { missing }) => {
+                    (format!("never reaches {}", missing.join(", ")), Exit::Ok)
+                }
+                Found::Verdict(Verdict::Holds) => {
+                    ("NOTHING NOTICES: at these bounds it does not matter".to_owned(), Exit::Vacuous)
+                }
+                Found::Verdict(Verdict::Unknown(unknown)) => (format!("given up: {unknown:?}"), Exit::Budget),
+                Found::Panicked(message) => (format!("panics: {message}"), Exit::Ok),
+                Found::Unfit(why) => (why, Exit::Internal),
+            };
+            writeln!(out, "{name}: {what}: {told}")?;
+            exit = if exit == Exit::Ok { noticed } else { exit };
+        }
+    }
+    Ok(exit)
 }
 
 fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {

@@ -3,9 +3,10 @@
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::fault::Fault;
 use lockstep_spec::invariant::{matched, no_fault, no_skip};
-use lockstep_spec::program::{Effect, Event, RankProgram};
+use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
 use lockstep_spec::ticket::Ticket;
 
+use super::astray::Astray;
 use super::collective::Meeting;
 use super::communicators::{Change, Communicators, Misfit};
 use super::design::{FactOf, Protocol, SiteOf, StateOf};
@@ -143,30 +144,40 @@ pub(super) fn steps<P: Protocol>(protocol: &P, state: &StateOf<P>, steps: &mut V
 }
 
 /// The state after a step.
-pub(super) fn after<P: Protocol>(protocol: &P, state: &StateOf<P>, step: StepOf<P>) -> StateOf<P> {
+pub(super) fn after<P: Protocol>(
+    protocol: &P,
+    astray: Option<&Astray<SiteOf<P>>>,
+    state: &StateOf<P>,
+    step: StepOf<P>,
+) -> StateOf<P> {
     let mut next = state.clone();
-    next.wrong = take(protocol, &mut next, step).err();
+    next.wrong = take(protocol, astray, &mut next, step).err();
     if next.wrong.is_none() {
         rebase(protocol, &mut next);
     }
     next
 }
 
-fn take<P: Protocol>(protocol: &P, state: &mut StateOf<P>, step: StepOf<P>) -> Result<(), Wrong> {
+fn take<P: Protocol>(
+    protocol: &P,
+    astray: Option<&Astray<SiteOf<P>>>,
+    state: &mut StateOf<P>,
+    step: StepOf<P>,
+) -> Result<(), Wrong> {
     match step {
         Step::Fact(rank, fact) => {
             protocol.delivered(&mut state.around, rank, &fact);
-            run(protocol, state, rank, Event::Fact(fact))
+            run(protocol, astray, state, (rank, Event::Fact(fact)))
         }
         Step::Turn(rank) => {
-            run(protocol, state, rank, Event::Turn)?;
+            run(protocol, astray, state, (rank, Event::Turn))?;
             let fixed = protocol.interleaving() == Interleaving::FixedOrder;
             let idled = fixed && !state.has_left(rank) && state.communicators.is_free(rank);
             if idled { Err(Wrong::Idled) } else { Ok(()) }
         }
         Step::Take(rank, ticket) => {
             let payload = state.communicators.take(rank, &ticket).unwrap_or_default();
-            run(protocol, state, rank, Event::Completed { ticket, payload })
+            run(protocol, astray, state, (rank, Event::Completed { ticket, payload }))
         }
     }
 }
@@ -174,15 +185,15 @@ fn take<P: Protocol>(protocol: &P, state: &mut StateOf<P>, step: StepOf<P>) -> R
 /// Lets a rank take an event, and does what it says.
 fn run<P: Protocol>(
     protocol: &P,
+    astray: Option<&Astray<SiteOf<P>>>,
     state: &mut StateOf<P>,
-    rank: usize,
-    event: Event<FactOf<P>, SiteOf<P>>,
+    (rank, event): (usize, Event<FactOf<P>, SiteOf<P>>),
 ) -> Result<(), Wrong> {
     let mut effects = Vec::new();
     state.ranks[rank].step(event, &mut effects);
     for effect in effects {
         match effect {
-            Effect::Enter(entry) => state.communicators.enter(rank, entry.into()).map_err(Wrong::Misfit)?,
+            Effect::Enter(entry) => enter(protocol, astray, state, (rank, entry.into()))?,
             Effect::Local(deed) => {
                 protocol.perform(&mut state.around, rank, &deed);
                 if protocol.abandons(&deed) {
@@ -194,6 +205,25 @@ fn run<P: Protocol>(
         }
     }
     Ok(())
+}
+
+/// Enters a collective, unless the rank goes astray there: then it may go on without.
+fn enter<P: Protocol>(
+    protocol: &P,
+    astray: Option<&Astray<SiteOf<P>>>,
+    state: &mut StateOf<P>,
+    (rank, posted): (usize, Posted<SiteOf<P>>),
+) -> Result<(), Wrong> {
+    if astray.is_some_and(|astray| astray.skips(rank, posted.ticket.site)) {
+        let Posted { ticket, payload } = posted;
+        // What it enters next, it does not skip too: it would never come to rest.
+        return run(protocol, None, state, (rank, Event::Completed { ticket, payload }));
+    }
+    let posted = match astray {
+        Some(astray) => astray.bend(rank, posted),
+        None => posted,
+    };
+    state.communicators.enter(rank, posted, astray).map_err(Wrong::Misfit)
 }
 
 /// Renames the counters densely, so that endless traffic is a finite graph. The rounds of tickets are renamed with the rounds that ranks

@@ -65,17 +65,36 @@ impl<R: Judged> Group<R> {
                 match self.ranks[index].advance(&mut self.meeting)? {
                     None | Some(Step::Taken) => {}
                     Some(Step::Waits(why)) => waits = waits.or(Some((index, why))),
-                    Some(Step::Leaves(why)) => return Ok(Err(self.divergence(index, why))),
+                    Some(Step::Leaves(why)) => return Ok(Verdict::Diverges(self.divergence(index, why))),
                 }
             }
             self.meeting.device.rebase(&mut |_| {});
             match waits {
-                None => return Ok(Ok(self.report())),
+                None => return Ok(self.end()),
                 Some((index, why)) if self.lines() == before => {
-                    return Ok(Err(self.divergence(index, self.waits_for_ever(index, why))));
+                    let what = self.waits_for_ever(index, why);
+                    return Ok(Verdict::Diverges(self.divergence(index, what)));
                 }
                 Some(_) => {}
             }
+        }
+    }
+
+    /// What all traces have in common at their ends.
+    fn end(mut self) -> Verdict {
+        if self.meeting.control.full()
+            && let Err(property) = self.meeting.control.complete()
+        {
+            let what = format!("the ranks entered different collectives (`{property}`)");
+            return Verdict::Diverges(self.divergence(0, what));
+        }
+        let raised = self.ranks.iter().position(Rank::ends_raised);
+        match raised.filter(|_| !self.ranks.iter().any(Rank::is_broken)) {
+            Some(rank) => {
+                let what = "the group ends for a fault that no rank raised".to_owned();
+                Verdict::Diverges(self.divergence(rank, what))
+            }
+            None => Verdict::Valid(self.report()),
         }
     }
 
@@ -90,7 +109,9 @@ impl<R: Judged> Group<R> {
             (0..self.ranks.len()).filter(without).map(|rank| rank.to_string()).collect();
         let others =
             if others.is_empty() { "the others".to_owned() } else { format!("rank {}", others.join(", ")) };
-        format!("what the rank waits {why} completed here, and the trace of {others} ends before that")
+        format!(
+            "what the rank waits {why} completed here, and the trace of {others} ends before that (or could not be written: see that rank's log)"
+        )
     }
 
     fn divergence(&self, index: usize, happened: String) -> Divergence {

@@ -59,7 +59,8 @@ pub struct Log {
     /// The last line that was read, counted from 1.
     pub line: u64,
     reader: BufReader<File>,
-    ended: bool,
+    /// The beginning of a line that is not whole yet.
+    partial: Vec<u8>,
 }
 
 impl Log {
@@ -70,7 +71,7 @@ impl Log {
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let unreadable = |source| LogError::Unreadable { path: path.to_owned(), source };
         let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
-        let text = line(&mut reader, path, 1)?;
+        let text = line(&mut reader, &mut Vec::new(), path, 1)?;
         let damaged = |why: &str| LogError::Damaged { path: path.to_owned(), line: 1, why: why.to_owned() };
         let text =
             text.ok_or_else(|| damaged("the file is empty: the rank ended before it wrote anything"))?;
@@ -78,7 +79,7 @@ impl Log {
         let Ok(Line::Opened(header)) = opened else {
             return Err(damaged("a trace begins with the line `opened`, and this file does not"));
         };
-        let log = Self { path: path.to_owned(), header, line: 1, reader, ended: false };
+        let log = Self { path: path.to_owned(), header, line: 1, reader, partial: Vec::new() };
         log.check_version().map(|()| log)
     }
 
@@ -93,20 +94,18 @@ impl Log {
         if protocol != lockstep_spec::FINGERPRINT {
             let ours = lockstep_spec::FINGERPRINT;
             return Err(foreign(format!(
-                "the rank executed protocol {protocol}, and this checker has {ours}: use the checker of the same build"
+                "the rank executed protocol {protocol:?}, and this checker has {ours}: use the checker of the same build"
             )));
         }
         Ok(())
     }
 
-    /// The next line; none at the end, or where a line is cut off, as a killed process leaves it.
+    /// The next line; none at the end, or where a line is cut off, as a killed process leaves it. A rank that still runs may write on.
     ///
     /// # Errors
     /// A line that is not what a rank writes.
     pub fn read<F: DeserializeOwned>(&mut self) -> Result<Option<LineOf<F>>, LogError> {
-        let read = if self.ended { None } else { line(&mut self.reader, &self.path, self.line + 1)? };
-        let Some(text) = read else {
-            self.ended = true;
+        let Some(text) = line(&mut self.reader, &mut self.partial, &self.path, self.line + 1)? else {
             return Ok(None);
         };
         self.line += 1;
@@ -121,16 +120,21 @@ impl Log {
     }
 }
 
-/// Reads a whole line without its end; none at the end of the file, or if the line has no end.
-fn line(reader: &mut BufReader<File>, path: &Path, number: u64) -> Result<Option<Vec<u8>>, LogError> {
-    let mut text = Vec::new();
-    let read = reader.take(LONGEST_LINE).read_until(b'\n', &mut text);
+/// Reads a whole line without its end; none at the end of the file. What is there of a line without an end is kept in `partial`.
+fn line(
+    reader: &mut BufReader<File>,
+    partial: &mut Vec<u8>,
+    path: &Path,
+    number: u64,
+) -> Result<Option<Vec<u8>>, LogError> {
+    let room = LONGEST_LINE.saturating_sub(partial.len() as u64);
+    let read = reader.take(room).read_until(b'\n', partial);
     read.map_err(|source| LogError::Unreadable { path: path.to_owned(), source })?;
-    if text.last() == Some(&b'\n') {
-        text.pop();
-        return Ok(Some(text));
+    if partial.last() == Some(&b'\n') {
+        partial.pop();
+        return Ok(Some(std::mem::take(partial)));
     }
-    if text.len() as u64 == LONGEST_LINE {
+    if partial.len() as u64 == LONGEST_LINE {
         let why = format!("the line is longer than {LONGEST_LINE} bytes, which no rank writes");
         return Err(LogError::Damaged { path: path.to_owned(), line: number, why });
     }

@@ -24,21 +24,42 @@ pub use log::{Log, LogError};
 pub use report::{Divergence, Report};
 
 /// What came of one group's traces.
-pub type Verdict = Result<Report, Divergence>;
+#[derive(Debug)]
+pub enum Verdict {
+    /// They are one behaviour of the model.
+    Valid(Report),
+    /// They leave the model.
+    Diverges(Divergence),
+    /// They cannot be judged: a file is no trace, is damaged, is of another protocol, or a rank's is missing.
+    Unjudged(LogError),
+}
 
-/// Takes the traces of any number of groups and epochs again; one verdict a group, in the order of epochs.
-///
-/// # Errors
-/// What cannot be judged: a file that is no trace, is damaged, is of another protocol, or a rank whose trace is missing.
-pub fn validate(paths: &[PathBuf]) -> Result<Vec<Verdict>, LogError> {
-    let mut groups: BTreeMap<_, Vec<Log>> = BTreeMap::new();
+/// Takes the traces of any number of groups and epochs again: first what cannot be read at all, then a verdict a group, in the order of
+/// epochs.
+#[must_use]
+pub fn validate(paths: &[PathBuf]) -> Vec<Verdict> {
+    let (mut groups, mut verdicts) = (BTreeMap::<_, Vec<PathBuf>>::new(), Vec::new());
     for path in paths {
-        let log = Log::open(path)?;
-        groups.entry((log.header.configuration.epoch, log.header.group)).or_default().push(log);
+        match Log::open(path) {
+            Ok(Log { header, .. }) => {
+                groups.entry((header.configuration.epoch, header.group)).or_default().push(path.clone());
+            }
+            Err(error) => verdicts.push(Verdict::Unjudged(error)),
+        }
     }
-    let taken = groups.into_iter().map(|((_, name), logs)| match name {
-        GroupName::Decode => group::take_again::<Decode>(group::complete(logs)?),
-        GroupName::Prefill => group::take_again::<Prefill>(group::complete(logs)?),
-    });
-    taken.collect()
+    verdicts.extend(groups.into_iter().map(|((_, name), paths)| match judge(name, &paths) {
+        Ok(verdict) => verdict,
+        Err(error) => Verdict::Unjudged(error),
+    }));
+    verdicts
+}
+
+/// Only one group's files are open at a time.
+fn judge(name: GroupName, paths: &[PathBuf]) -> Result<Verdict, LogError> {
+    let logs: Result<Vec<Log>, LogError> = paths.iter().map(|path| Log::open(path)).collect();
+    let logs = group::complete(logs?)?;
+    match name {
+        GroupName::Decode => group::take_again::<Decode>(logs),
+        GroupName::Prefill => group::take_again::<Prefill>(logs),
+    }
 }

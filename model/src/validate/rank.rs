@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::rendezvous::{Control, Device};
 use crate::validate::log::{LineOf, Log, LogError};
 use crate::validate::surroundings::{Answer, FactOf, Forwards, Judged, Surroundings};
+use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::fault::Fault;
 use lockstep_spec::machine::{Fact, Local, RankMachine};
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
@@ -15,6 +16,19 @@ use serde_json::Value;
 
 /// Most observations that may wait in a rank's queue: far more than its bounds let in.
 const MOST_WAITING: usize = 1 << 20;
+
+/// Most that one input says.
+const MOST_OBSERVATIONS: usize = 2;
+/// Most slots, ranks and pages of a group that runs: its command line takes no more.
+const MOST_SLOTS: u32 = 4096;
+const MOST_PAGES: u32 = 1 << 24;
+
+/// Refuses sizes that no group has, before anything is made of them.
+fn bounded(configuration: &GroupConfiguration) -> Result<(), String> {
+    let GroupConfiguration { ranks, slots, pages, .. } = configuration;
+    let fits = *ranks <= MOST_SLOTS && *slots <= MOST_SLOTS && *pages <= MOST_PAGES;
+    if fits { Ok(()) } else { Err(format!("no group has {ranks} ranks, {slots} slots and {pages} pages")) }
+}
 
 /// How the ranks of the group meet.
 #[derive(Debug)]
@@ -57,6 +71,10 @@ pub struct Rank<R: Judged> {
     next: Option<LineOf<FactOf<R>>>,
     around: R::Around,
     forwards: Forwards,
+    /// How many of those that wait did so when the loop turned last.
+    stale: usize,
+    /// Whether the machine was told that something of this rank broke.
+    broken: bool,
     /// Put into the queue and not received.
     waiting: VecDeque<Vec<Observation<FactOf<R>>>>,
     /// Received, and not taken by the machine.
@@ -72,6 +90,7 @@ impl<R: Judged> Rank<R> {
     /// A configuration that no group can run with.
     pub fn new(log: Log) -> Result<Self, LogError> {
         let (rank, configuration) = (log.header.rank, Arc::new(log.header.configuration.clone()));
+        bounded(&configuration).map_err(|why| log.damaged(why))?;
         let around = R::Around::new(&configuration);
         let machine =
             RankMachine::new(configuration, rank).map_err(|error| log.damaged(error.to_string()))?;
@@ -83,6 +102,8 @@ impl<R: Judged> Rank<R> {
             next: None,
             around,
             forwards: Forwards::default(),
+            stale: 0,
+            broken: false,
             waiting: VecDeque::new(),
             due: VecDeque::new(),
             answer: Answer { always: None, perhaps: None },
@@ -118,11 +139,10 @@ impl<R: Judged> Rank<R> {
     }
 
     fn take(&mut self, line: &LineOf<FactOf<R>>, meeting: &mut Meeting) -> Result<Step, LogError> {
-        if let (LineOf::Received | LineOf::Drained | LineOf::Entered(_) | LineOf::Did(_), Some(always)) =
-            (line, &self.answer.always)
-        {
-            return Ok(Step::Leaves(format!("the machine was not told {} before this", text(always))));
+        if let Some(always) = self.answer.always.take_if(|_| ends_answers(line)) {
+            return Ok(Step::Leaves(format!("the machine was not told {} before this", text(&always))));
         }
+        self.answer.perhaps.take_if(|_| ends_answers(line));
         Ok(match line {
             LineOf::Opened(_) => return Err(self.log.damaged("a trace is opened once".to_owned())),
             LineOf::Skipped(lines) => {
@@ -141,6 +161,13 @@ impl<R: Judged> Rank<R> {
     }
 
     fn see(&mut self, seen: &[Observation<FactOf<R>>]) -> Result<Step, LogError> {
+        let strange = |seen: &Observation<_>| match seen {
+            Observation::Part(leg, _) => leg.slot.0 >= MOST_SLOTS,
+            Observation::Fact(_) | Observation::PeerGone => false,
+        };
+        if seen.len() > MOST_OBSERVATIONS || seen.iter().any(strange) {
+            return Err(self.log.damaged("no single input says this much, or names such a slot".to_owned()));
+        }
         if self.waiting.len() == MOST_WAITING {
             let why =
                 format!("{MOST_WAITING} observations wait in the rank's queue, more than its bounds let in");
@@ -157,6 +184,7 @@ impl<R: Judged> Rank<R> {
         let Some(seen) = self.waiting.pop_front() else {
             return Step::Leaves("an input is received that was never seen".to_owned());
         };
+        self.stale = self.stale.saturating_sub(1);
         seen.into_iter().for_each(|observation| self.around.follow(observation, &mut self.due));
         Step::Taken
     }
@@ -164,10 +192,9 @@ impl<R: Judged> Rank<R> {
     fn drained(&self) -> Step {
         match (self.waiting.front(), self.due.front()) {
             (None, None) => Step::Taken,
-            (Some(seen), _) => Step::Leaves(format!(
-                "the queue is found empty, and {} was never received",
-                seen.first().map_or_else(|| "an input".to_owned(), |seen| format!("{seen:?}"))
-            )),
+            (Some(seen), _) => {
+                Step::Leaves(format!("the queue is found empty, and {} was never received", told(seen)))
+            }
             (None, Some(fact)) => {
                 Step::Leaves(format!("the queue is found empty, and {} was never taken", text(fact)))
             }
@@ -192,8 +219,11 @@ impl<R: Judged> Rank<R> {
         if let Some(owed) = self.owed.front() {
             return Step::Leaves(format!("the loop turns, and the rank has yet to {}", owed.text()));
         }
-        self.step(Event::Turn);
-        Step::Taken
+        if let Some(seen) = self.waiting.front().filter(|_| self.stale > 0) {
+            return Step::Leaves(format!("the loop turns twice, and {} was never received", told(seen)));
+        }
+        self.stale = self.waiting.len();
+        self.step(Event::Turn)
     }
 
     fn completed(&mut self, told: Posted<Site>, meeting: &mut Meeting) -> Step {
@@ -208,10 +238,7 @@ impl<R: Judged> Rank<R> {
             Ok(outcome) if outcome != told => {
                 Step::Leaves(format!("{} brought other words than the ranks' entries give", told.ticket))
             }
-            Ok(Posted { ticket, payload }) => {
-                self.step(Event::Completed { ticket, payload });
-                Step::Taken
-            }
+            Ok(Posted { ticket, payload }) => self.step(Event::Completed { ticket, payload }),
         }
     }
 
@@ -239,11 +266,10 @@ impl<R: Judged> Rank<R> {
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::ShutdownWanted
-            | Fact::Broken
             | Fact::Tick => {}
+            Fact::Broken => self.broken = true,
         }
-        self.step(Event::Fact(fact.clone()));
-        Step::Taken
+        self.step(Event::Fact(fact.clone()))
     }
 
     /// Whether the machine is told what it is to be told next.
@@ -285,7 +311,8 @@ impl<R: Judged> Rank<R> {
         Step::Leaves(format!("the machine took {}, which cannot happen there", text(fact)))
     }
 
-    fn step(&mut self, event: Event<FactOf<R>, Site>) {
+    /// No fault is a step of the model, but the one that follows when a rank says that it is broken.
+    fn step(&mut self, event: Event<FactOf<R>, Site>) -> Step {
         let mut effects = Vec::new();
         self.machine.step(event, &mut effects);
         self.owed.extend(effects.into_iter().map(|effect| match effect {
@@ -294,6 +321,24 @@ impl<R: Judged> Rank<R> {
             Effect::Fault(fault) => Owed::End(Some(fault)),
             Effect::Leave => Owed::End(None),
         }));
+        match self.owed.back() {
+            Some(Owed::End(Some(fault))) if *fault != Fault::Raised => {
+                Step::Leaves(format!("the machine ends, which none does in the model: {fault}"))
+            }
+            Some(_) | None => Step::Taken,
+        }
+    }
+
+    /// Whether this rank ended because some rank raised its fault flag.
+    #[must_use]
+    pub fn ends_raised(&self) -> bool {
+        matches!(self.owed.back(), Some(Owed::End(Some(Fault::Raised))))
+    }
+
+    /// Whether this rank raised its fault flag.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.broken
     }
 
     fn entered(&mut self, posted: &Posted<Site>, meeting: &mut Meeting) -> Step {
@@ -373,6 +418,20 @@ impl<E: std::fmt::Debug> Owed<E> {
             Self::End(None) => "leave".to_owned(),
         }
     }
+}
+
+/// Whether what a rank is told at once can no longer be told after this line.
+fn ends_answers<F>(line: &LineOf<F>) -> bool {
+    match line {
+        LineOf::Opened(_) | LineOf::Skipped(_) | LineOf::Seen(_) | LineOf::Took(Event::Fact(_)) => false,
+        LineOf::Closed(_) => false,
+        LineOf::Received | LineOf::Drained | LineOf::Entered(_) | LineOf::Did(_) => true,
+        LineOf::Took(Event::Turn | Event::Completed { .. }) => true,
+    }
+}
+
+fn told<F: std::fmt::Debug>(seen: &[Observation<F>]) -> String {
+    seen.first().map_or_else(|| "an input".to_owned(), text)
 }
 
 fn text<T: std::fmt::Debug>(value: &T) -> String {

@@ -54,7 +54,9 @@ impl fmt::Display for Report {
         for (rank, ending) in endings.iter().enumerate() {
             match ending {
                 Some(Closing::Left) => {}
-                Some(Closing::Failed(why)) => write!(formatter, "\n  rank {rank} ended: {why}")?,
+                Some(Closing::Failed(why)) => {
+                    write!(formatter, "\n  rank {rank} ended: {}", why.escape_debug())?
+                }
                 None => {
                     write!(formatter, "\n  rank {rank}'s trace is cut off, as when a process is killed")?;
                 }

@@ -155,10 +155,11 @@ impl Desk {
         Ok(())
     }
 
-    /// Whether every rank has told that it does as [`Self::pause`] said last: under a pause, that none of its forwards is in flight.
-    pub fn is_pause_settled(&self) -> bool {
+    /// Whether `paused` is what [`Self::pause`] said last, and every rank has told that it does so: under a pause, that none of its
+    /// forwards is in flight.
+    pub fn is_pause_settled(&self, paused: bool) -> bool {
         let inner = self.lock();
-        inner.is_whole() && inner.groups.agree_on_pause(inner.paused)
+        inner.paused == paused && inner.is_whole() && inner.groups.agree_on_pause(paused)
     }
 
     /// Begins the epoch: its ranks are about to be started, and those of the one before are gone.

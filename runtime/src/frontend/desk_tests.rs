@@ -230,17 +230,18 @@ fn desk_a_pause_is_settled_once_every_rank_has_told_so_after_it() {
     let ranks = ready();
     let tell = |name, paused| {
         ranks.hear(name, RankToFront::Progress(Progress { paused, ..Progress::default() })).unwrap();
-        ranks.desk.is_pause_settled()
+        ranks.desk.is_pause_settled(paused)
     };
     assert!(!tell(DECODE_LEADER, false), "prefill has told nothing");
     assert!(tell(PREFILL, false));
     ranks.desk.pause(true).unwrap();
-    assert!(!ranks.desk.is_pause_settled());
+    assert!(!ranks.desk.is_pause_settled(true));
     assert!(!tell(DECODE_LEADER, true));
     assert!(tell(PREFILL, true));
+    assert!(!ranks.desk.is_pause_settled(false), "nobody has asked for that since");
     ranks.desk.pause(false).unwrap();
     ranks.desk.pause(true).unwrap();
-    assert!(!ranks.desk.is_pause_settled(), "what was told before the last word does not count");
+    assert!(!ranks.desk.is_pause_settled(true), "what was told before the last word does not count");
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn desk_a_pause_holds_for_the_next_epoch() {
         [Ok(FrontToRank::Pause), Ok(FrontToRank::Pause)]
     );
     assert!(new.decode.try_recv().is_err(), "what was open waits");
-    assert!(!new.desk.is_pause_settled());
+    assert!(!new.desk.is_pause_settled(true));
     new.desk.pause(false).unwrap();
     assert_eq!(
         [new.decode.try_recv(), new.decode.try_recv()],

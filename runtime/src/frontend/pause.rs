@@ -44,7 +44,7 @@ pub(super) fn check(body: &[u8]) -> Result<(), ApiError> {
 pub(super) async fn answer(desk: &Desk, paused: bool) -> Result<impl IntoResponse + use<>, ApiError> {
     desk.pause(paused)?;
     let settled = async {
-        while !desk.is_pause_settled() {
+        while !desk.is_pause_settled(paused) {
             sleep(SETTLE_TICK).await;
         }
     };

@@ -41,6 +41,8 @@ struct Book {
     left_out: u64,
     /// Whether something was seen since the queue was last found empty.
     seen: bool,
+    /// Whether the rank has ended: what other threads still see is not recorded.
+    closed: bool,
     leads: bool,
     file: Option<TraceFile>,
 }
@@ -59,7 +61,7 @@ impl Recorder {
         book.file =
             path.map(File::create_new).transpose()?.map(|file| TraceFile::new(file, &line, &book.kept));
         book.header = Some(line);
-        Ok(())
+        book.file.as_mut().map_or(Ok(()), TraceFile::save)
     }
 
     /// Records what an input says while it is put into the queue: nothing comes between the two.
@@ -107,6 +109,7 @@ impl Recorder {
     pub(super) fn closed(&self, closing: Closing) {
         let mut book = self.book();
         book.write::<Decode>(&Line::Closed(closing));
+        book.closed = true;
         book.save();
     }
 
@@ -126,6 +129,9 @@ impl Recorder {
 
 impl Book {
     fn write<R: Role>(&mut self, line: &LineOf<R>) {
+        if self.closed {
+            return;
+        }
         let line = json(line);
         if let Some(trace) = &mut self.file {
             trace.pending.extend(line.as_bytes());

@@ -1,9 +1,12 @@
 //! What is kept of a lost epoch: the last lines of every rank that could still write them.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::say;
 use crate::launch::EVIDENCE;
 use lockstep_spec::ids::Epoch;
 
@@ -29,13 +32,15 @@ impl Evidence {
         if !left.is_dir() {
             return Ok(None);
         }
-        let bundle = self.0.join(format!("{}-{epoch}", std::process::id()));
-        fs::create_dir_all(&bundle)?;
+        let bundle = self.0.join(format!("{}-{}-{epoch}", seconds(), std::process::id()));
+        DirBuilder::new().recursive(true).mode(0o700).create(&bundle)?;
         for file in fs::read_dir(&left)? {
             let file = file?;
             fs::copy(file.path(), bundle.join(file.file_name()))?;
         }
-        self.forget_old()?;
+        if let Err(error) = self.forget_old() {
+            say(&format!("lockstep: old evidence in {} can not be removed: {error}", self.0.display()));
+        }
         Ok(Some(bundle))
     }
 
@@ -50,11 +55,20 @@ impl Evidence {
     }
 }
 
+/// Seconds since 1970: tells bundles apart whose processes have the same number, as in a container.
+fn seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
 /// Whether a directory is named as bundles are: nothing else is ever removed.
 fn is_bundle(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    let parts = name.and_then(|name| name.split_once("-e"));
-    parts.is_some_and(|(pid, epoch)| pid.parse::<u32>().is_ok() && epoch.parse::<u64>().is_ok())
+    let mut parts = name.unwrap_or_default().split('-');
+    let mut number = |prefix: &str| {
+        let part = parts.next().and_then(|part| part.strip_prefix(prefix));
+        part.is_some_and(|part| part.parse::<u64>().is_ok())
+    };
+    number("") && number("") && number("e")
 }
 
 #[cfg(test)]
@@ -72,6 +86,7 @@ mod tests {
         fs::create_dir(kept.path().join("7-else")).unwrap();
         for epoch in 1..=20 {
             let bundle = evidence.keep(epochs.path(), Epoch(epoch)).unwrap().unwrap();
+            assert!(is_bundle(&bundle), "{}", bundle.display());
             assert_eq!(fs::read_to_string(bundle.join("decode-0.ndjson")).unwrap(), "{}\n");
         }
         let left = fs::read_dir(kept.path()).unwrap().count();

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockstep_model::validate::validate;
+use lockstep_model::validate::{Verdict, validate};
 use lockstep_runtime::engine::Text;
 use lockstep_tests::golden::Golden;
 use lockstep_tests::http::{Events, text_of};
@@ -36,8 +36,13 @@ impl Drop for Deployment {
         if thread::panicking() {
             return;
         }
-        for verdict in validate(&traces_in(&self.scratch)).unwrap() {
-            verdict.unwrap_or_else(|divergence| panic!("{divergence}"));
+        for verdict in validate(&traces_in(&self.scratch)) {
+            match verdict {
+                Verdict::Valid(_) => {}
+                Verdict::Diverges(divergence) => panic!("{divergence}"),
+                // A rank that ends before its group forms has written nothing.
+                Verdict::Unjudged(error) => assert!(error.to_string().contains("is missing"), "{error}"),
+            }
         }
     }
 }

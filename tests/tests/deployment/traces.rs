@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lockstep_model::validate::{Divergence, LogError, Report, validate};
+use lockstep_model::validate::{Divergence, LogError, Verdict, validate};
 use lockstep_tests::process::kill;
 use lockstep_tests::server::{Scratch, output};
 use rustix::process::Signal;
@@ -52,7 +52,7 @@ impl Copy {
         from + self.lines[from..].iter().position(has).unwrap_or_else(|| panic!("no line has {parts:?}"))
     }
 
-    fn judge(&self) -> Result<Vec<Result<Report, Divergence>>, LogError> {
+    fn judge(&self) -> Vec<Verdict> {
         let lines: String = self.lines.iter().flat_map(|line| [line, "\n"]).collect();
         fs::write(self.path(), lines).unwrap();
         validate(&traces_in(&self.scratch))
@@ -67,6 +67,20 @@ impl Copy {
         assert_eq!(at, (self.path(), index as u64 + 1), "{divergence}");
         assert!(divergence.happened.contains(why), "{divergence}");
     }
+}
+
+fn divergence(verdicts: Vec<Verdict>) -> Option<Divergence> {
+    verdicts.into_iter().find_map(|verdict| match verdict {
+        Verdict::Diverges(divergence) => Some(divergence),
+        Verdict::Valid(_) | Verdict::Unjudged(_) => None,
+    })
+}
+
+fn unjudged(verdicts: Vec<Verdict>) -> Option<LogError> {
+    verdicts.into_iter().find_map(|verdict| match verdict {
+        Verdict::Unjudged(error) => Some(error),
+        Verdict::Valid(_) | Verdict::Diverges(_) => None,
+    })
 }
 
 const FOLLOWER: &str = "e1-decode-1.ndjson";
@@ -86,6 +100,21 @@ fn traces_of_a_loop_that_drops_repeats_or_reorders_leave_the_model_there() {
         (2..).find(|&at| lost.lines[at] == "\"drained\"" && lost.lines[at - 1].contains("took")).unwrap();
     lost.lines.drain(drained - 2..drained);
     lost.leaves_at(drained - 2, "never received");
+
+    let mut undrained = copy();
+    let seen = undrained.find(0, &["seen"]);
+    let turn = undrained.find(seen, &["took", "Turn"]);
+    undrained
+        .lines
+        .retain(|line| line != "\"received\"" && line != "\"drained\"" && !line.contains("\"Fact\":"));
+    let turns = |copy: &Copy| {
+        let of = |(at, line): (usize, &String)| (line == "{\"took\":\"Turn\"}").then_some(at);
+        copy.lines.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+    };
+    let before = undrained.find(0, &["seen"]);
+    let second = turns(&undrained).into_iter().filter(|at| *at > before).nth(1).unwrap();
+    assert!(turn > seen);
+    undrained.leaves_at(second, "the loop turns twice");
 
     let mut repeated = copy();
     repeated.lines.insert(taken + 1, repeated.lines[taken].clone());
@@ -146,6 +175,20 @@ fn traces_of_a_rank_that_does_something_else_leave_the_model_there() {
     invents.leaves_at(drained + 3, "cannot happen there");
 }
 
+/// Two ranks whose devices gave them different tokens find it out by a vote, and end: no behaviour of the model ends so.
+#[test]
+fn traces_of_ranks_that_diverge_leave_the_model_where_they_do() {
+    let recorded = recorded();
+    let mut copy = Copy::of(&recorded, FOLLOWER);
+    let seen = copy.find(0, &["seen", "Retired"]);
+    let taken = copy.find(seen, &["took", "Retired"]);
+    for (at, place) in [(seen, "/seen/0/fact/Retired/tokens/0"), (taken, "/took/Fact/Retired/tokens/0")] {
+        copy.lines[at] = altered(&copy.lines[at], place);
+    }
+    let vote = copy.find(taken, &["entered", "Vote"]);
+    copy.leaves_at(vote, "other words than its machine");
+}
+
 /// The line with the number at this place made one less.
 fn altered(line: &str, pointer: &str) -> String {
     let mut value: Value = serde_json::from_str(line).unwrap();
@@ -160,7 +203,7 @@ fn traces_that_cannot_be_judged_are_named() {
     let judged = |edit: &dyn Fn(&mut Copy)| {
         let mut copy = Copy::of(&recorded, FOLLOWER);
         edit(&mut copy);
-        copy.judge().map(|_| ()).unwrap_err().to_string()
+        unjudged(copy.judge()).unwrap().to_string()
     };
     type Case<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Copy));
     let cases: [Case<'_>; 8] = [
@@ -188,15 +231,19 @@ fn traces_must_be_of_a_whole_group() {
     let recorded = recorded();
     let files = traces_in(&recorded.scratch);
     let named = |name: &str| files.iter().find(|file| file.ends_with(name)).unwrap().clone();
-    let missing = validate(&[named("e1-decode-0.ndjson")]).unwrap_err().to_string();
+    let missing = unjudged(validate(&[named("e1-decode-0.ndjson")])).unwrap().to_string();
     assert!(missing.contains("the trace of rank 1 of decode e1 is missing"), "{missing}");
-    let twice = validate(&[named(FOLLOWER), named(FOLLOWER)]).unwrap_err().to_string();
+    let twice = unjudged(validate(&[named(FOLLOWER), named(FOLLOWER)])).unwrap().to_string();
     assert!(twice.contains("rank 1 of decode e1 is there twice"), "{twice}");
+
+    let others: Vec<_> = files.iter().filter(|file| !file.ends_with(FOLLOWER)).cloned().collect();
+    let verdicts = validate(&others);
+    let judged = verdicts.iter().filter(|verdict| matches!(verdict, Verdict::Valid(_))).count();
+    assert_eq!((verdicts.len(), judged), (2, 1), "{verdicts:?}");
 
     let mut cut = Copy::of(&recorded, FOLLOWER);
     cut.lines.truncate(cut.lines.len() / 2);
-    let verdicts = cut.judge().unwrap();
-    let divergence = verdicts.into_iter().find_map(Result::err).unwrap();
+    let divergence = divergence(cut.judge()).unwrap();
     assert!(divergence.happened.contains("the trace of rank 1 ends before that"), "{divergence}");
 }
 

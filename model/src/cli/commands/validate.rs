@@ -5,24 +5,38 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::runs::Exit;
-use crate::validate::{LogError, validate as take_again};
+use crate::validate::{LogError, Verdict, validate as take_again};
+use serde_json::json;
 
 use super::Trouble;
 
 /// Takes traces again and says of each group what came of it.
 pub(crate) fn validate(paths: &[PathBuf], json: bool) -> Result<Exit, Trouble> {
     let files: Result<Vec<Vec<PathBuf>>, LogError> = paths.iter().map(|path| traces(path)).collect();
-    let verdicts = take_again(&files?.concat())?;
+    let verdicts = take_again(&files?.concat());
     let mut out = anstream::stdout();
     for verdict in &verdicts {
         match (verdict, json) {
-            (Ok(report), false) => writeln!(out, "{report}")?,
-            (Err(divergence), false) => writeln!(out, "{divergence}")?,
-            (Ok(report), true) => writeln!(out, "{}", serde_json::json!({ "valid": report }))?,
-            (Err(divergence), true) => writeln!(out, "{}", serde_json::json!({ "diverges": divergence }))?,
+            (Verdict::Valid(report), false) => writeln!(out, "{report}")?,
+            (Verdict::Diverges(divergence), false) => writeln!(out, "{divergence}")?,
+            (Verdict::Unjudged(error), false) => anstream::eprintln!("lockstep-check: not judged: {error}"),
+            (Verdict::Valid(report), true) => writeln!(out, "{}", json!({ "valid": report }))?,
+            (Verdict::Diverges(divergence), true) => writeln!(out, "{}", json!({ "diverges": divergence }))?,
+            (Verdict::Unjudged(error), true) => {
+                writeln!(out, "{}", json!({ "unjudged": error.to_string() }))?
+            }
         }
     }
-    Ok(if verdicts.iter().all(Result::is_ok) { Exit::Ok } else { Exit::Moved })
+    Ok(verdicts.iter().map(exit).max_by_key(|exit| exit.code()).unwrap_or(Exit::Ok))
+}
+
+/// A divergence outweighs what cannot be judged.
+fn exit(verdict: &Verdict) -> Exit {
+    match verdict {
+        Verdict::Valid(_) => Exit::Ok,
+        Verdict::Unjudged(_) => Exit::Usage,
+        Verdict::Diverges(_) => Exit::Moved,
+    }
 }
 
 /// The trace files that a path names: itself, or those in the directory that it is.

@@ -238,12 +238,14 @@ impl<B: Block> Board<B> {
 
     /// How many peers have fallen. All that they sent before is there to be read.
     pub(super) fn falls(&self) -> usize {
-        usize::try_from(self.own().load(FALLS, Acquire)).unwrap_or(usize::MAX)
+        usize::try_from(self.own().load(FALLS, Acquire)).map_or(0, |falls| falls.min(self.blocks.len()))
     }
 
-    /// The rank that fell as the `index`-th.
+    /// The rank that fell as the `index`-th. Peers can write here as the watch does: what names no rank counts as this one, which is past
+    /// caring.
     pub(super) fn fallen(&self, index: usize) -> usize {
-        usize::try_from(self.own().load(self.layout.fall(index), Relaxed)).unwrap_or(usize::MAX)
+        let rank = usize::try_from(self.own().load(self.layout.fall(index), Relaxed)).ok();
+        rank.filter(|rank| *rank < self.blocks.len()).unwrap_or(self.me)
     }
 
     /// Announces that this rank is about to sleep. It must look for what it wants once more before it does.
@@ -290,7 +292,7 @@ fn ring<B: Block>(block: &B) {
 /// It wakes the rank whatever its bell shows: the peer may have died when it had taken the bell and had not woken anybody yet.
 pub(super) fn fall<B: Block>(own: &B, layout: Layout, rank: usize) {
     let count = own.load(FALLS, Relaxed);
-    let index = usize::try_from(count).unwrap_or(usize::MAX);
+    let index = usize::try_from(count).map_or(0, |index| index.min(layout.ranks - 1));
     own.store(layout.fall(index), rank as u64, Relaxed);
     own.store(FALLS, count + 1, Release);
     own.fence();

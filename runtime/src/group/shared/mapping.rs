@@ -45,8 +45,9 @@ impl Mapping {
 
     /// Maps the block of a peer; `InvalidData` if it is none.
     pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
-        let bytes = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        // The seals first: what is sealed keeps its size.
         let sealed = fcntl_get_seals(file.as_fd()).is_ok_and(|seals| seals.contains(SEALS));
+        let bytes = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
         let words = bytes.checked_sub(BELL_BYTES).filter(|rest| sealed && rest.is_multiple_of(8));
         let words = words.ok_or(io::ErrorKind::InvalidData)? / 8;
         let map = MmapOptions::new().len(bytes).map_raw(&File::from(file))?;
