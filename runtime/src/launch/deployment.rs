@@ -1,5 +1,6 @@
 //! One front end with its two groups, put together: port first, so that a taken one is told before anything is started.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -138,14 +139,21 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
 
 /// The ranks of both groups, before their first epoch.
 fn ranks(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankArguments> {
+    let deployment = unique_number();
     let names = [Role::Decode, Role::Prefill]
         .into_iter()
         .flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
-    names.map(|name| rank_arguments(name, flags, model, run_directory)).collect()
+    names.map(|name| rank_arguments(name, deployment, flags, model, run_directory)).collect()
+}
+
+/// A number that no other deployment draws: it need not be a secret.
+fn unique_number() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }
 
 fn rank_arguments(
     name: RankName,
+    deployment: u64,
     flags: &GroupFlags,
     model: &Model,
     run_directory: &RunDirectory,
@@ -155,6 +163,7 @@ fn rank_arguments(
         rank: name.rank,
         size: flags.tp,
         epoch: 0,
+        deployment,
         front: std::process::id(),
         control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),

@@ -46,6 +46,9 @@ pub struct RankArguments {
     /// Epoch that the group is to form
     #[arg(long)]
     pub epoch: u64,
+    /// Number that no other deployment has
+    #[arg(long)]
+    pub deployment: u64,
     /// Process id of the front end, whose child the rank must be
     #[arg(long)]
     pub front: u32,
@@ -116,11 +119,12 @@ impl RankArguments {
 
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 14] = [
+        let flags: [(&str, OsString); 15] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),
             ("--size=", self.size.to_string().into()),
             ("--epoch=", self.epoch.to_string().into()),
+            ("--deployment=", self.deployment.to_string().into()),
             ("--front=", self.front.to_string().into()),
             ("--control-socket=", self.control_socket.clone().into()),
             ("--run-directory=", self.run_directory.clone().into()),
@@ -154,6 +158,7 @@ mod tests {
             rank: 1,
             size: 2,
             epoch: 3,
+            deployment: u64::MAX,
             front: 4,
             control_socket: "/run/a b/control.sock".into(),
             run_directory: "-odd".into(),
