@@ -2,13 +2,11 @@
 
 use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use std::io::{Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
@@ -21,6 +19,7 @@ use crate::fabric::{
     Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Leg, Pair,
     PrefillFabric, PrefillInbound, Retry, Row,
 };
+use crate::socket::reserved_port;
 
 pub(super) const WAIT: Duration = Duration::from_secs(5);
 
@@ -80,8 +79,7 @@ impl Room {
     pub(super) fn of(kind: FabricKind) -> Self {
         match kind {
             FabricKind::Tcp => {
-                let port = reserved_port();
-                let address = SocketAddr::try_from(getsockname(&port).unwrap()).unwrap();
+                let (port, address) = reserved_port();
                 Self { address: Address::Tcp(address), _dir: None, _port: Some(port) }
             }
             FabricKind::Unix => {
@@ -96,14 +94,6 @@ impl Room {
     pub(super) fn listener(&self) -> Gate {
         Gate::open(&self.address).unwrap().0
     }
-}
-
-/// Whoever binds a port with this option may do so beside others that do not listen.
-fn reserved_port() -> OwnedFd {
-    let port = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    sockopt::set_socket_reuseaddr(&port, true).unwrap();
-    bind(&port, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    port
 }
 
 /// Makes each case a test over each kind of stream.
