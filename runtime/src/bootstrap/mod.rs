@@ -29,5 +29,5 @@ pub use messages::{Coordinates, Layout, PrefillServerInfo, RankAddress, Registra
 pub use registrar::Registrar;
 pub use server::routes;
 
-/// The port of SGLang's bootstrap server.
-pub const DEFAULT_PORT: u16 = 8998;
+/// The port of SGLang's bootstrap server, as a command line names it.
+pub const DEFAULT_PORT: &str = "8998";

@@ -163,13 +163,20 @@ impl Shared {
         let mut pause = first;
         let mut why = FabricError::Disconnected;
         while !self.is_stopping() {
-            let (begun, next) = (Instant::now(), after(pause));
+            let next = after(pause);
+            pause = pause.saturating_mul(2).min(interval);
             why = match self.reach(&mut finder, &why) {
-                Ok(stream) => self.serve(&stream),
+                Ok(stream) => {
+                    let connected = Instant::now();
+                    let why = self.serve(&stream);
+                    if connected.elapsed() > interval {
+                        // A connection that lasted is no failed attempt.
+                        pause = first;
+                    }
+                    why
+                }
                 Err(why) => why,
             };
-            // A connection that lasted is no failed attempt.
-            pause = if begun.elapsed() > interval { first } else { pause.saturating_mul(2).min(interval) };
             self.pause_until(next, &why);
         }
     }

@@ -124,7 +124,7 @@ fn finder_says_why_an_answer_is_of_no_use() {
         (http("<html>"), "answers what can not be read"),
         (http("{\"attn_tp_size\": -1}"), "answers what can not be read"),
         (http(&"[".repeat(10_000)), "answers what can not be read"),
-        (endless, "answers what can not be read"),
+        (endless, "length limit exceeded"),
     ] {
         let server = mock_server(Some(answer));
         let why = refused(&mut RankFinder::new(server, WANTED).unwrap());
