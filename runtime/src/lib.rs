@@ -10,6 +10,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod bootstrap;
 pub mod demo;
 pub mod engine;
 pub mod fabric;

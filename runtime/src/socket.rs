@@ -130,6 +130,18 @@ fn at(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// A port that nobody is given who asks for a free one, and at which nobody listens; whoever names it may bind it.
+#[cfg(test)]
+pub(crate) fn reserved_port() -> (std::os::fd::OwnedFd, std::net::SocketAddr) {
+    use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
+    let port = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    // Sockets with this option share a port as long as one of them listens at most.
+    sockopt::set_socket_reuseaddr(&port, true).unwrap();
+    bind(&port, &std::net::SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = getsockname(&port).unwrap().try_into().unwrap();
+    (port, address)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,22 +4,22 @@
 //! per connection writes. No call of this type waits for the peer.
 
 use std::io::{self, BufReader, ErrorKind};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::address::{Address, Finder};
 use super::error::FabricError;
 use super::frame::{
     FabricLimits, Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
     require_before,
 };
 use super::grants::{Body, DecodeInbound, Grants};
-use super::leg::Leg;
+use super::leg::{Leg, Pair};
 use super::outbox::{Ending, Outbox};
-use crate::socket::{WRITE_SLICE, after, write_by};
+use super::socket::Socket;
+use crate::socket::{after, write_by};
 
 /// Most messages that wait to be written: they are small, and a hello of every slot must fit.
 const CONTROL_FRAMES: usize = 4096;
@@ -30,7 +30,9 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(1);
 /// How a handshake is tried again.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
-    /// The least time between two attempts to connect.
+    /// The least time between the first two attempts to connect; each time after it is twice the one before, up to `interval`.
+    pub first: Duration,
+    /// The least time between any later two.
     pub interval: Duration,
     /// How many attempts a hello outlives; it fails `count` intervals after it was made.
     pub count: u32,
@@ -40,6 +42,15 @@ impl Retry {
     fn patience(self) -> Duration {
         self.interval.saturating_mul(self.count)
     }
+}
+
+/// Who calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller {
+    /// The pair that the rank belongs to.
+    pub pair: Pair,
+    /// The epoch of its group.
+    pub epoch: u64,
 }
 
 /// One decode rank's end of the fabric.
@@ -53,8 +64,7 @@ pub struct DecodeFabric {
 }
 
 struct Shared {
-    path: PathBuf,
-    epoch: u64,
+    caller: Caller,
     retry: Retry,
     limits: FabricLimits,
     grants: Mutex<Grants>,
@@ -62,21 +72,20 @@ struct Shared {
 }
 
 impl DecodeFabric {
-    /// Starts to connect to the prefill rank that listens at `path`, and returns at once.
+    /// Starts to connect to the prefill rank that `finder` finds, and returns at once.
     ///
     /// # Errors
     /// `Io` if the keeper thread can not be started. A peer that is not there is no error here: it
     /// shows as `HandshakeFailed`.
     pub fn connect(
-        path: &Path,
-        epoch: u64,
+        finder: impl Finder,
+        caller: Caller,
         retry: Retry,
         limits: FabricLimits,
         sink: impl Fn(DecodeInbound<'_>) + Send + 'static,
     ) -> Result<Self, FabricError> {
         let shared = Arc::new(Shared {
-            path: path.to_owned(),
-            epoch,
+            caller,
             retry,
             limits,
             grants: Mutex::new(Grants::new(Box::new(sink))),
@@ -85,7 +94,7 @@ impl DecodeFabric {
         let keeper = Arc::clone(&shared);
         let keeper = thread::Builder::new()
             .name("fabric-decode".to_owned())
-            .spawn(move || keeper.keep())
+            .spawn(move || keeper.keep(finder))
             .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
         Ok(Self { shared, keeper: Some(keeper) })
     }
@@ -141,7 +150,7 @@ impl Shared {
     }
 
     fn check_epoch(&self, leg: Leg) -> Result<(), FabricError> {
-        let connected = self.epoch;
+        let connected = self.caller.epoch;
         if leg.epoch.0 == connected { Ok(()) } else { Err(FabricError::OtherEpoch { leg, connected }) }
     }
 
@@ -149,15 +158,33 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    fn keep(&self) {
+    fn keep(&self, mut finder: impl Finder) {
+        let Retry { first, interval, .. } = self.retry;
+        let mut pause = first;
+        let mut why = FabricError::Disconnected;
         while !self.is_stopping() {
-            let next = after(self.retry.interval);
-            let why = match self.open() {
-                Ok(stream) => self.serve(&stream),
+            let next = after(pause);
+            pause = pause.saturating_mul(2).min(interval);
+            why = match self.reach(&mut finder, &why) {
+                Ok(stream) => {
+                    let connected = Instant::now();
+                    let why = self.serve(&stream);
+                    if connected.elapsed() > interval {
+                        // A connection that lasted is no failed attempt.
+                        pause = first;
+                    }
+                    why
+                }
                 Err(why) => why,
             };
             self.pause_until(next, &why);
         }
+    }
+
+    /// Finds the peer and connects to it; the hellos that expire meanwhile are told `why` the attempt before failed.
+    fn reach(&self, finder: &mut impl Finder, why: &FabricError) -> Result<Socket, FabricError> {
+        let address = finder.find(&mut || self.tick(why))?;
+        self.open(&address).inspect_err(|_| finder.misled())
     }
 
     /// Waits for the next attempt, in ticks so that hellos expire on time.
@@ -172,12 +199,11 @@ impl Shared {
         }
     }
 
-    fn open(&self) -> Result<UnixStream, FabricError> {
+    fn open(&self, address: &Address) -> Result<Socket, FabricError> {
         let failed = |error| FabricError::io("connecting to the prefill rank", &error);
-        let stream = UnixStream::connect(&self.path).map_err(failed)?;
-        stream.set_read_timeout(Some(TICK)).map_err(failed)?;
-        stream.set_write_timeout(Some(WRITE_SLICE)).map_err(failed)?;
-        let open = ToPrefill::Open { magic: MAGIC, version: VERSION, epoch: self.epoch };
+        let stream = address.connect().map_err(failed)?;
+        let Caller { pair, epoch } = self.caller;
+        let open = ToPrefill::Open { magic: MAGIC, version: VERSION, pair, epoch };
         let frame = Frame::new(&open, Vec::new())?;
         let until = after(OPEN_DEADLINE);
         write_by(&stream, &frame.head, until).map_err(|(_, error)| failed(error))?;
@@ -185,8 +211,8 @@ impl Shared {
         Ok(stream)
     }
 
-    fn await_opened(&self, stream: &UnixStream, until: Instant) -> Result<(), FabricError> {
-        let tick = || require_before(until).and_then(|()| self.tick());
+    fn await_opened(&self, stream: &Socket, until: Instant) -> Result<(), FabricError> {
+        let tick = || require_before(until).and_then(|()| self.tick(&FabricError::Silent));
         let mut incoming = Incoming::new(Ticking::new(stream, tick), self.limits);
         match incoming.read::<ToDecode>()?.0 {
             ToDecode::Opened { version: VERSION } => Ok(()),
@@ -201,10 +227,9 @@ impl Shared {
         }
     }
 
-    /// What is due while the peer is connected or about to be: it ends the wait when stopping.
-    fn tick(&self) -> io::Result<()> {
-        let patience = self.retry.patience();
-        self.grants().expire(patience, &FabricError::Silent);
+    /// What is due while the peer is looked for or connected: hellos expire `why`, and the wait ends when stopping.
+    fn tick(&self, why: &FabricError) -> io::Result<()> {
+        self.grants().expire(self.retry.patience(), why);
         if self.is_stopping() {
             return Err(ErrorKind::ConnectionReset.into());
         }
@@ -212,7 +237,7 @@ impl Shared {
     }
 
     /// Runs one connection to its end and says why it ended.
-    fn serve(&self, stream: &UnixStream) -> FabricError {
+    fn serve(&self, stream: &Socket) -> FabricError {
         let outbox = Arc::new(Outbox::new(CONTROL_FRAMES, self.limits.write_deadline));
         thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
@@ -230,8 +255,9 @@ impl Shared {
         })
     }
 
-    fn read_all(&self, stream: &UnixStream) -> FabricError {
-        let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, || self.tick())), self.limits);
+    fn read_all(&self, stream: &Socket) -> FabricError {
+        let tick = || self.tick(&FabricError::Silent);
+        let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, tick)), self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {
                 // Before the lock: a revocation need not wait for a checksum.

@@ -1,21 +1,21 @@
 //! The prefill end's door: lets the decode rank in and turns everybody else away.
 //!
 //! A newer connection of the same or a later epoch replaces the one before; an older epoch, another
-//! version and strangers are refused and reported, and disturb nobody who is connected.
+//! version, another pair of ranks and strangers are refused and reported, and disturb nobody who is connected.
 
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use super::address::Gate;
 use super::error::FabricError;
 use super::frame::{
     Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, bounded_reason, require_before,
 };
 use super::outbox::Outbox;
 use super::prefill::{Link, PrefillInbound, Shared};
-use crate::socket::{Doorway, WRITE_SLICE, after, write_by};
+use super::socket::Socket;
+use crate::socket::{WRITE_SLICE, after, write_by};
 
 /// How long a caller at the door may take to open the connection, and the pause after a failure of
 /// the door itself.
@@ -24,26 +24,26 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(1);
 /// The thread at the door.
 pub(super) struct Porter {
     shared: Arc<Shared>,
-    doorway: Doorway,
+    gate: Gate,
     newest: u64,
     connection: Option<Connection>,
 }
 
 /// The connection in use; dropping it ends it and waits until its end is reported.
 struct Connection {
-    stream: Arc<UnixStream>,
+    stream: Arc<Socket>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Porter {
-    pub(super) fn new(shared: Arc<Shared>, doorway: Doorway) -> Self {
-        Self { shared, doorway, newest: 0, connection: None }
+    pub(super) fn new(shared: Arc<Shared>, gate: Gate) -> Self {
+        Self { shared, gate, newest: 0, connection: None }
     }
 
     /// Answers callers until the fabric stops.
     pub(super) fn keep_door(mut self) {
         while !self.shared.is_stopping() {
-            match self.doorway.accept() {
+            match self.gate.accept() {
                 Ok(Some(stream)) => self.answer(stream),
                 Ok(None) => thread::sleep(TICK),
                 Err(error) => {
@@ -54,7 +54,7 @@ impl Porter {
         }
     }
 
-    fn answer(&mut self, stream: UnixStream) {
+    fn answer(&mut self, stream: Socket) {
         match self.open(&stream) {
             Ok(epoch) => self.replace(stream, epoch),
             Err(why) => {
@@ -64,7 +64,7 @@ impl Porter {
         }
     }
 
-    fn replace(&mut self, stream: UnixStream, epoch: u64) {
+    fn replace(&mut self, stream: Socket, epoch: u64) {
         self.newest = epoch;
         // The old one must have ended, and have said so, before the new one starts.
         drop(self.connection.take());
@@ -79,10 +79,7 @@ impl Porter {
     }
 
     /// The epoch of a caller who may come in.
-    fn open(&self, stream: &UnixStream) -> Result<u64, FabricError> {
-        let failed = |error| FabricError::io("preparing a connection", &error);
-        stream.set_read_timeout(Some(TICK)).map_err(failed)?;
-        stream.set_write_timeout(Some(WRITE_SLICE)).map_err(failed)?;
+    fn open(&self, stream: &Socket) -> Result<u64, FabricError> {
         let until = after(OPEN_DEADLINE);
         let tick = || require_before(until).and_then(|()| self.shared.go_on());
         let caller = Ticking::new(stream, tick);
@@ -91,11 +88,15 @@ impl Porter {
     }
 
     fn judge(&self, opening: &ToPrefill) -> Result<u64, FabricError> {
-        let ToPrefill::Open { magic: MAGIC, version, epoch } = *opening else {
+        let ToPrefill::Open { magic: MAGIC, version, pair, epoch } = *opening else {
             return Err(FabricError::Malformed("no opening of a connection"));
         };
         if version != VERSION {
             return Err(FabricError::Version { ours: VERSION, theirs: version });
+        }
+        let ours = self.shared.pair;
+        if pair != ours {
+            return Err(FabricError::OtherPair { ours, theirs: pair });
         }
         if epoch < self.newest {
             return Err(FabricError::OldEpoch { newest: self.newest, theirs: epoch });
@@ -103,7 +104,7 @@ impl Porter {
         Ok(epoch)
     }
 
-    fn start(&self, stream: UnixStream, epoch: u64) -> Result<Connection, FabricError> {
+    fn start(&self, stream: Socket, epoch: u64) -> Result<Connection, FabricError> {
         let limits = self.shared.limits;
         let outbox = Arc::new(Outbox::new(limits.queued_frames, limits.write_deadline));
         let opened = Frame::new(&ToDecode::Opened { version: VERSION }, Vec::new())?;
@@ -121,7 +122,7 @@ impl Porter {
 impl Drop for Connection {
     fn drop(&mut self) {
         // Fails only if the connection is gone already.
-        drop(self.stream.shutdown(Shutdown::Both));
+        drop(self.stream.end());
         if let Some(reader) = self.reader.take() {
             // A reader that panicked (in the sink) has nothing left to hand over.
             drop(reader.join());
@@ -129,7 +130,7 @@ impl Drop for Connection {
     }
 }
 
-fn refuse(stream: &UnixStream, why: &FabricError) {
+fn refuse(stream: &Socket, why: &FabricError) {
     let why = bounded_reason(&why.to_string());
     if let Ok(frame) = Frame::new(&ToDecode::Refused { why }, Vec::new()) {
         // Best effort: a stranger need not understand it.

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-use super::leg::Leg;
+use super::leg::{Leg, Pair};
 
 /// Why a call of the fabric was refused, or why a connection ended.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -34,6 +34,16 @@ pub enum FabricError {
         ours: u32,
         /// The peer's version.
         theirs: u32,
+    },
+    /// The peer belongs to another rank, or to another deployment.
+    #[error(
+        "the peer is of {theirs}, this rank of {ours}; the address that it was given is an old one, or another's"
+    )]
+    OtherPair {
+        /// This rank's pair.
+        ours: Pair,
+        /// The peer's pair.
+        theirs: Pair,
     },
     /// The peer is of an older epoch than one already seen.
     #[error("the peer is of epoch {theirs}, but epoch {newest} has been here; stop the old process")]
@@ -76,6 +86,9 @@ pub enum FabricError {
     /// The queue to the peer stayed full.
     #[error("the queue to the peer is full; slow down, or raise the queue limit")]
     QueueFull,
+    /// It is not known where the peer is.
+    #[error("the prefill rank's address is not known: {0}")]
+    Unfound(String),
     /// A call of the operating system failed on this rank.
     #[error("{doing}: {text}")]
     Io {
@@ -89,7 +102,7 @@ pub enum FabricError {
 }
 
 impl FabricError {
-    pub(super) fn io(doing: &'static str, error: &io::Error) -> Self {
+    pub(crate) fn io(doing: &'static str, error: &io::Error) -> Self {
         Self::Io { doing, kind: error.kind(), text: error.to_string() }
     }
 }

@@ -7,20 +7,20 @@
 //! or index is as corrupt as one with a flipped bit.
 
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::FabricError;
-use super::leg::{Leg, Row};
+use super::leg::{Leg, Pair, Row};
+use super::socket::Socket;
 use crate::socket::{after, is_hangup, is_transient};
 
 /// First bytes of a connection.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
 /// Version of the messages below.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 
 /// How often a connection looks up from its socket.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -75,7 +75,7 @@ impl FabricLimits {
 /// Messages from decode to prefill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToPrefill {
-    Open { magic: u32, version: u32, epoch: u64 },
+    Open { magic: u32, version: u32, pair: Pair, epoch: u64 },
     Hello { leg: Leg },
     List { leg: Leg, pages: Vec<u32> },
     Revoke { leg: Leg },
@@ -193,13 +193,13 @@ impl<R: Read> Incoming<R> {
 /// A stream that calls `tick` at least every `TICK`, however busy or quiet it is, and gives up when
 /// that says so. Its read timeout is at most `TICK`.
 pub(super) struct Ticking<'a, T> {
-    stream: &'a UnixStream,
+    stream: &'a Socket,
     next: Instant,
     tick: T,
 }
 
 impl<'a, T: FnMut() -> io::Result<()>> Ticking<'a, T> {
-    pub(super) fn new(stream: &'a UnixStream, tick: T) -> Self {
+    pub(super) fn new(stream: &'a Socket, tick: T) -> Self {
         let next = after(TICK);
         Self { stream, next, tick }
     }
@@ -212,7 +212,7 @@ impl<T: FnMut() -> io::Result<()>> Read for Ticking<'_, T> {
                 (self.tick)()?;
                 self.next = after(TICK);
             }
-            match self.stream.read(buffer) {
+            match (&mut self.stream).read(buffer) {
                 Err(error) if is_transient(error.kind()) => {}
                 other => return other,
             }

@@ -1,8 +1,25 @@
-//! The row that completes a leg. A leg, the identity of one attempt, is spec's.
+//! The row that completes a leg, and the pair of ranks that a connection joins. A leg, the identity of one attempt, is spec's.
 
 pub use lockstep_spec::ids::Leg;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
+
+/// What both ends of a connection must have in common: an address alone may have become somebody else's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// A number that no other deployment has.
+    pub deployment: u64,
+    /// The index of the rank, in the decode group and in the prefill group.
+    pub rank: u32,
+}
+
+impl fmt::Display for Pair {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "rank {} of deployment {:016x}", self.rank, self.deployment)
+    }
+}
 
 /// The metadata row that prefill writes behind the last page of a leg.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

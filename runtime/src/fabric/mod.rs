@@ -1,4 +1,4 @@
-//! The KV fabric between a prefill rank and its decode rank: one Unix stream socket.
+//! The KV fabric between a prefill rank and its decode rank: one stream, over a Unix socket or TCP.
 //!
 //! ```text
 //!   decode rank                                            prefill rank
@@ -17,10 +17,13 @@
 //! write of that leg reaches the sink, whatever the peer does; and a dead connection is reported
 //! for every leg that depended on it.
 //!
-//! Reading order: `leg`, `error`, `frame` (what is on the wire), `outbox` (how it gets there),
+//! Over TCP the network is trusted, as for any collective library: nothing is encrypted, and who knows the pair's name may join.
+//!
+//! Reading order: `leg`, `error`, `address` (who is where), `socket`, `frame` (what is on the wire), `outbox` (how it gets there),
 //! `grants` (the fence), then the two ends `decode` and `prefill`, the
 //! latter behind its `door`.
 
+mod address;
 mod decode;
 mod door;
 mod error;
@@ -29,12 +32,14 @@ mod grants;
 mod leg;
 mod outbox;
 mod prefill;
+mod socket;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{DecodeFabric, Retry};
+pub use address::{Address, FabricKind, Finder};
+pub use decode::{Caller, DecodeFabric, Retry};
 pub use error::FabricError;
 pub use frame::FabricLimits;
 pub use grants::{DecodeInbound, LegFailure};
-pub use leg::{Leg, Row};
+pub use leg::{Leg, Pair, Row};
 pub use prefill::{PrefillFabric, PrefillInbound};

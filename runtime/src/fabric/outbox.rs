@@ -5,14 +5,13 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::FabricError;
 use super::frame::Frame;
 use super::leg::Leg;
+use super::socket::Socket;
 use crate::socket::{after, is_hangup, write_by};
 
 #[derive(Debug, Default)]
@@ -71,7 +70,7 @@ impl Outbox {
 
     /// Writes frames to `stream` until the queue ends, and reports each leg's last frame once the
     /// kernel has it. A failed write ends the queue and the connection.
-    pub(super) fn write_out(&self, stream: &UnixStream, written: impl Fn(Leg)) {
+    pub(super) fn write_out(&self, stream: &Socket, written: impl Fn(Leg)) {
         let ending = Ending::new(self, stream);
         while let Some(frame) = self.next() {
             let until = after(self.write_deadline);
@@ -108,11 +107,11 @@ impl Outbox {
 /// stops, and the stream closes, so that its reader does.
 pub(super) struct Ending<'a> {
     outbox: &'a Outbox,
-    stream: &'a UnixStream,
+    stream: &'a Socket,
 }
 
 impl<'a> Ending<'a> {
-    pub(super) fn new(outbox: &'a Outbox, stream: &'a UnixStream) -> Self {
+    pub(super) fn new(outbox: &'a Outbox, stream: &'a Socket) -> Self {
         Self { outbox, stream }
     }
 
@@ -126,7 +125,7 @@ impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.outbox.end(FabricError::Closed);
         // Fails only if the peer closed first, which is as good.
-        drop(self.stream.shutdown(Shutdown::Both));
+        drop(self.stream.end());
     }
 }
 

@@ -5,20 +5,19 @@
 //! that nothing of it is written later.
 
 use std::io::{self, BufReader, ErrorKind};
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use super::address::{Address, Gate};
 use super::door::Porter;
 use super::error::FabricError;
 use super::frame::{
     FabricLimits, Frame, Incoming, Ticking, ToDecode, ToPrefill, bounded_reason, checksum, require_no_body,
 };
-use super::leg::{Leg, Row};
+use super::leg::{Leg, Pair, Row};
 use super::outbox::{Ending, Outbox};
-use crate::socket::Doorway;
+use super::socket::Socket;
 
 /// What the fabric reports to a prefill rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,11 +63,13 @@ type Sink = Box<dyn Fn(PrefillInbound) + Send>;
 /// the fabric drops what is queued, and reports `PeerGone` like any other end.
 pub struct PrefillFabric {
     shared: Arc<Shared>,
+    address: Address,
     porter: Option<JoinHandle<()>>,
 }
 
 /// What the door, the connection and the callers share.
 pub(super) struct Shared {
+    pub(super) pair: Pair,
     pub(super) limits: FabricLimits,
     sink: Mutex<Sink>,
     link: Mutex<Option<Link>>,
@@ -83,19 +84,21 @@ pub(super) struct Link {
 }
 
 impl PrefillFabric {
-    /// Listens at `path` for the decode rank.
+    /// Listens at `address` for the decode rank of the same pair.
     ///
     /// # Errors
     /// `Io` if the socket can not be bound, for instance because a live process listens there, or
     /// if the porter thread can not be started.
     pub fn listen(
-        path: &Path,
+        address: &Address,
+        pair: Pair,
         limits: FabricLimits,
         sink: impl Fn(PrefillInbound) + Send + 'static,
     ) -> Result<Self, FabricError> {
-        let doorway =
-            Doorway::open(path).map_err(|error| FabricError::io("listening for the decode rank", &error))?;
+        let (gate, address) =
+            Gate::open(address).map_err(|error| FabricError::io("listening for the decode rank", &error))?;
         let shared = Arc::new(Shared {
+            pair,
             limits,
             sink: Mutex::new(Box::new(sink)),
             link: Mutex::new(None),
@@ -104,9 +107,14 @@ impl PrefillFabric {
         let porter = Arc::clone(&shared);
         let porter = thread::Builder::new()
             .name("fabric-prefill".to_owned())
-            .spawn(move || Porter::new(porter, doorway).keep_door())
+            .spawn(move || Porter::new(porter, gate).keep_door())
             .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
-        Ok(Self { shared, porter: Some(porter) })
+        Ok(Self { shared, address, porter: Some(porter) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Queues one page: `index` in the published list, `page` as decode numbers it. The bytes are
@@ -181,7 +189,7 @@ impl Shared {
 
 impl Shared {
     /// Runs one connection to its end, then reports that it ended.
-    pub(super) fn serve(&self, stream: &UnixStream, link: Link) {
+    pub(super) fn serve(&self, stream: &Socket, link: Link) {
         let Link { epoch, outbox } = link.clone();
         let why = thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
@@ -199,7 +207,7 @@ impl Shared {
         self.report(PrefillInbound::PeerGone { epoch, why });
     }
 
-    fn read_all(&self, stream: &UnixStream, epoch: u64, outbox: &Outbox) -> FabricError {
+    fn read_all(&self, stream: &Socket, epoch: u64, outbox: &Outbox) -> FabricError {
         let input = BufReader::new(Ticking::new(stream, || self.go_on()));
         let mut incoming = Incoming::new(input, self.limits);
         loop {

@@ -170,6 +170,11 @@ impl Desk {
         epoch
     }
 
+    /// The epoch of the ranks that are, or were last.
+    pub fn epoch(&self) -> Epoch {
+        self.lock().groups.epoch()
+    }
+
     /// Ends the epoch for `reason`: whatever its ranks still say is late. Streams stay open, and go on in the next.
     pub fn end_epoch(&self, reason: String) {
         let mut inner = self.lock();

@@ -1,11 +1,14 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, value_parser};
 
 use super::error::LaunchError;
 use super::rank_arguments::{Mode, RankArguments};
+use crate::bootstrap;
+use crate::fabric::FabricKind;
 use crate::frontend::DEFAULT_MAX_TOKENS;
 use crate::group::Transport;
 
@@ -74,6 +77,18 @@ pub struct GroupFlags {
     /// What carries the collectives between the ranks of a group
     #[arg(long, value_enum, default_value_t)]
     pub transport: Transport,
+    /// What carries KV from the prefill ranks to the decode ranks; over TCP they find each other through a bootstrap server
+    #[arg(long, value_enum, default_value_t)]
+    pub fabric: FabricKind,
+    /// Port of the bootstrap server; 8998 if none is named [default: a free one]
+    #[arg(long, value_name = "PORT", num_args = 0..=1, default_missing_value = bootstrap::DEFAULT_PORT)]
+    pub bootstrap_port: Option<u16>,
+    /// Address and port of a bootstrap server that the ranks are to use instead of this program's own
+    #[arg(long, value_name = "ADDRESS")]
+    pub bootstrap_server: Option<SocketAddr>,
+    /// Times that a decode rank tries to reach its prefill rank, a second apart, until a handshake has failed
+    #[arg(long, value_name = "COUNT", default_value_t = 15, value_parser = value_parser!(u32).range(1..=86_400))]
+    pub handshake_tries: u32,
     /// Launch no forward before the last one has retired
     #[arg(long)]
     pub no_overlap: bool,
@@ -97,13 +112,26 @@ impl GroupFlags {
     /// Checks what the flags mean together.
     ///
     /// # Errors
-    /// [`LaunchError::PagesTooFew`] when not even one short request of the default length fits.
+    /// [`LaunchError::PagesTooFew`] when not even one short request of the default length fits, [`LaunchError::NoBootstrap`] when a
+    /// bootstrap server is named that nobody would ask.
     pub fn check(&self) -> Result<(), LaunchError> {
         let positions = u64::from(self.pages) * u64::from(self.page_size);
         let needed = u64::from(DEFAULT_MAX_TOKENS);
-        match positions < needed {
-            true => Err(LaunchError::PagesTooFew { pages: self.pages, page_size: self.page_size, needed }),
-            false => Ok(()),
+        if positions < needed {
+            return Err(LaunchError::PagesTooFew { pages: self.pages, page_size: self.page_size, needed });
+        }
+        let named = self.bootstrap_port.is_some() || self.bootstrap_server.is_some();
+        match (self.fabric, named) {
+            (FabricKind::Unix, true) => Err(LaunchError::NoBootstrap),
+            (FabricKind::Unix, false) | (FabricKind::Tcp, _) => Ok(()),
+        }
+    }
+
+    /// The port for a bootstrap server of this program's own, if there is to be one; 0 takes a free one.
+    pub(crate) fn own_bootstrap_port(&self) -> Option<u16> {
+        match (self.fabric, self.bootstrap_port, self.bootstrap_server) {
+            (FabricKind::Unix, ..) | (FabricKind::Tcp, None, Some(_)) => None,
+            (FabricKind::Tcp, port, _) => Some(port.unwrap_or(0)),
         }
     }
 }
@@ -134,12 +162,27 @@ mod tests {
     }
 
     #[test]
-    fn cli_pages_must_hold_one_request() {
+    fn cli_flags_must_make_sense_together() {
         let check = |arguments: &str| match parse(arguments).unwrap().command {
             Command::Demo(flags) => flags.check(),
             Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
         };
+        assert!(check("demo --bootstrap-port").is_err(), "nobody would ask it");
+        assert!(check("demo --bootstrap-port --fabric tcp").is_ok());
         assert!(check("demo --pages 15 --page-size 1").is_err());
         assert!(check("demo --pages 16 --page-size 1").is_ok());
+    }
+
+    #[test]
+    fn cli_bootstrap_server_is_on_a_free_port_unless_one_is_asked_for() {
+        let port = |arguments: &str| match parse(&format!("demo {arguments}")).unwrap().command {
+            Command::Demo(flags) => flags.own_bootstrap_port(),
+            Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+        };
+        assert_eq!(port(""), None);
+        assert_eq!(port("--fabric tcp"), Some(0));
+        assert_eq!(port("--fabric tcp --bootstrap-port"), Some(8998));
+        assert_eq!(port("--fabric tcp --bootstrap-port 70 --bootstrap-server 10.1.2.3:71"), Some(70));
+        assert_eq!(port("--fabric tcp --bootstrap-server 10.1.2.3:71"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! One front end with its two groups, put together: port first, so that a taken one is told before anything is started.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -15,12 +16,13 @@ use super::cli::GroupFlags;
 use super::error::LaunchError;
 use super::model::Model;
 use super::rank_arguments::RankArguments;
+use crate::bootstrap;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
 use crate::supervisor::{
     Departure, Evidence, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
 };
-use crate::wire::{RankName, Role};
+use crate::wire::Role;
 
 /// Where the front end listens, and what it takes upon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,9 +45,11 @@ pub struct Deployment {
     pub address: SocketAddr,
     /// The front end's desk.
     pub desk: Arc<Desk>,
+    /// The bootstrap server that the ranks ask, if KV travels over TCP.
+    pub bootstrap: Option<SocketAddr>,
     /// The model served.
     pub model: Model,
-    server: HttpServer,
+    servers: Vec<HttpServer>,
     supervisor: Supervisor,
     run_directory: RunDirectory,
 }
@@ -60,7 +64,7 @@ impl Deployment {
         flags.trace.as_deref().map_or(Ok(()), empty_directory)?;
         let model = Model::find(flags.model.as_deref())?;
         let codec = (parts.codec)(&model.directory)?;
-        let listener = listen(endpoint).await?;
+        let listener = listen(&endpoint.host, endpoint.port, "--port").await?;
         let address = listener.local_addr().map_err(LaunchError::system("asking for the port"))?;
         let run_directory =
             RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
@@ -69,10 +73,11 @@ impl Deployment {
 
         let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
         let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
-        let server = HttpServer::new(listener, router(service), desk.plan().max_queue);
+        let mut servers = vec![HttpServer::new(listener, router(service), desk.plan().max_queue)];
+        let bootstrap = bootstrap_server(flags, &desk, &mut servers).await?;
         let plan = SupervisorPlan {
             program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
-            ranks: ranks(flags, &model, &run_directory),
+            ranks: ranks(flags, bootstrap, &model, &run_directory),
             run_directory: run_directory.path().into(),
             limits: parts.limits,
             restarts: endpoint.restarts,
@@ -80,7 +85,7 @@ impl Deployment {
             drain: endpoint.drain,
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
-        Ok(Self { address, desk, model, server, supervisor, run_directory })
+        Ok(Self { address, desk, bootstrap, model, servers, supervisor, run_directory })
     }
 
     /// The directory that goes at the end.
@@ -95,7 +100,9 @@ impl Deployment {
     pub async fn run(self, stop: watch::Receiver<Stop>) -> Result<Departure, SupervisorError> {
         let (end, ended) = watch::channel(false);
         let mut web = JoinSet::new();
-        web.spawn(self.server.run(ended));
+        for server in self.servers {
+            web.spawn(server.run(ended.clone()));
+        }
         let departure = self.supervisor.run(stop).await;
         end.send_replace(true);
         while web.join_next().await.is_some() {}
@@ -116,13 +123,27 @@ fn empty_directory(directory: &Path) -> Result<(), LaunchError> {
     if entries.next().is_some() { Err(LaunchError::TraceNotEmpty(directory.into())) } else { Ok(()) }
 }
 
-async fn listen(endpoint: &Endpoint) -> Result<TcpListener, LaunchError> {
-    let (host, port) = (endpoint.host.clone(), endpoint.port);
-    let bound = TcpListener::bind((host.as_str(), port)).await;
+async fn listen(host: &str, port: u16, flag: &'static str) -> Result<TcpListener, LaunchError> {
+    let bound = TcpListener::bind((host, port)).await;
+    let host = host.to_owned();
     bound.map_err(|source| match source.kind() == io::ErrorKind::AddrInUse {
-        true => LaunchError::PortTaken { host, port },
+        true => LaunchError::PortTaken { host, port, flag },
         false => LaunchError::Listen { host, port, source },
     })
+}
+
+/// Adds the bootstrap server, if there is to be one, and says which one the ranks are to ask. The ranks are on this machine.
+async fn bootstrap_server(
+    flags: &GroupFlags,
+    desk: &Arc<Desk>,
+    servers: &mut Vec<HttpServer>,
+) -> Result<Option<SocketAddr>, LaunchError> {
+    let Some(port) = flags.own_bootstrap_port() else { return Ok(flags.bootstrap_server) };
+    let listener = listen("127.0.0.1", port, "--bootstrap-port").await?;
+    let own = listener.local_addr().map_err(LaunchError::system("asking for the bootstrap server's port"))?;
+    let desk = Arc::clone(desk);
+    servers.push(HttpServer::new(listener, bootstrap::routes(move || desk.epoch()), 0));
+    Ok(Some(flags.bootstrap_server.unwrap_or(own)))
 }
 
 fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Limits) -> DeskPlan {
@@ -137,28 +158,24 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
 }
 
 /// The ranks of both groups, before their first epoch.
-fn ranks(flags: &GroupFlags, model: &Model, run_directory: &RunDirectory) -> Vec<RankArguments> {
-    let names = [Role::Decode, Role::Prefill]
-        .into_iter()
-        .flat_map(|role| (0..flags.tp).map(move |rank| RankName { role, rank }));
-    names.map(|name| rank_arguments(name, flags, model, run_directory)).collect()
-}
-
-fn rank_arguments(
-    name: RankName,
+fn ranks(
     flags: &GroupFlags,
+    bootstrap: Option<SocketAddr>,
     model: &Model,
     run_directory: &RunDirectory,
-) -> RankArguments {
-    RankArguments {
-        role: name.role,
-        rank: name.rank,
+) -> Vec<RankArguments> {
+    let first = RankArguments {
+        role: Role::Decode,
+        rank: 0,
         size: flags.tp,
         epoch: 0,
+        deployment: unique_number(),
         front: std::process::id(),
         control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),
         transport: flags.transport,
+        bootstrap,
+        handshake_tries: flags.handshake_tries,
         model: model.directory.clone(),
         mode: flags.mode(),
         slots: flags.slots,
@@ -167,5 +184,14 @@ fn rank_arguments(
         chunk_tokens: flags.chunk_tokens,
         trace: flags.trace.clone(),
         unchecked: flags.unchecked,
-    }
+    };
+    let names = [Role::Decode, Role::Prefill]
+        .into_iter()
+        .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)));
+    names.map(|(role, rank)| RankArguments { role, rank, ..first.clone() }).collect()
+}
+
+/// A number that no other deployment draws: it need not be a secret.
+fn unique_number() -> u64 {
+    RandomState::new().hash_one(std::process::id())
 }

@@ -25,6 +25,11 @@ pub enum LaunchError {
         /// Positions needed.
         needed: u64,
     },
+    /// A bootstrap server is named, and nobody would ask it.
+    #[error(
+        "--bootstrap-port and --bootstrap-server are of use over TCP only: add --fabric tcp, or leave them out"
+    )]
+    NoBootstrap,
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -32,12 +37,14 @@ pub enum LaunchError {
     #[error(transparent)]
     Text(#[from] TextError),
     /// Somebody else listens on the port.
-    #[error("port {port} on {host} is taken: stop what listens there, or choose another with --port")]
+    #[error("port {port} on {host} is taken: stop what listens there, or choose another with {flag}")]
     PortTaken {
         /// The host.
         host: String,
         /// The port.
         port: u16,
+        /// The flag that sets it.
+        flag: &'static str,
     },
     /// The directory for traces cannot be used.
     #[error("traces cannot be written to {}: {source}; name another directory with --trace", .directory.display())]
@@ -92,6 +99,7 @@ impl LaunchError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::PagesTooFew { .. }
+            | Self::NoBootstrap
             | Self::Model(_)
             | Self::Text(_)
             | Self::Trace { .. }

@@ -1,6 +1,7 @@
 //! The interface to a rank process: its command line, written by the front end and read by the rank. All else is on the wire.
 
 use std::ffi::{OsStr, OsString};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -46,6 +47,9 @@ pub struct RankArguments {
     /// Epoch that the group is to form
     #[arg(long)]
     pub epoch: u64,
+    /// Number that no other deployment has
+    #[arg(long)]
+    pub deployment: u64,
     /// Process id of the front end, whose child the rank must be
     #[arg(long)]
     pub front: u32,
@@ -58,6 +62,12 @@ pub struct RankArguments {
     /// What carries the group's collectives
     #[arg(long)]
     pub transport: Transport,
+    /// Bootstrap server through which ranks find each other, if KV is to travel over TCP
+    #[arg(long)]
+    pub bootstrap: Option<SocketAddr>,
+    /// Times that a decode rank tries to reach its prefill rank, a second apart
+    #[arg(long)]
+    pub handshake_tries: u32,
     /// Directory of the model
     #[arg(long)]
     pub model: PathBuf,
@@ -116,15 +126,17 @@ impl RankArguments {
 
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 14] = [
+        let flags: [(&str, OsString); 16] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),
             ("--size=", self.size.to_string().into()),
             ("--epoch=", self.epoch.to_string().into()),
+            ("--deployment=", self.deployment.to_string().into()),
             ("--front=", self.front.to_string().into()),
             ("--control-socket=", self.control_socket.clone().into()),
             ("--run-directory=", self.run_directory.clone().into()),
             ("--transport=", self.transport.name().into()),
+            ("--handshake-tries=", self.handshake_tries.to_string().into()),
             ("--model=", self.model.clone().into()),
             ("--mode=", self.mode.name().into()),
             ("--slots=", self.slots.to_string().into()),
@@ -136,8 +148,9 @@ impl RankArguments {
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
         let trace =
             self.trace.iter().map(|trace| [OsStr::new("--trace="), trace.as_os_str()].into_iter().collect());
+        let bootstrap = self.bootstrap.map(|server| format!("--bootstrap={server}").into());
         let unchecked = self.unchecked.then(|| "--unchecked".into());
-        std::iter::once("rank".into()).chain(flags).chain(trace).chain(unchecked).collect()
+        std::iter::once("rank".into()).chain(flags).chain(bootstrap).chain(trace).chain(unchecked).collect()
     }
 }
 
@@ -154,10 +167,13 @@ mod tests {
             rank: 1,
             size: 2,
             epoch: 3,
+            deployment: u64::MAX,
             front: 4,
             control_socket: "/run/a b/control.sock".into(),
             run_directory: "-odd".into(),
             transport: Transport::Tcp,
+            handshake_tries: 9,
+            bootstrap: Some("[::1]:70".parse().unwrap()),
             model: "/models/m".into(),
             mode: Mode::Overlap,
             slots: 5,

@@ -67,8 +67,10 @@ pub(crate) fn check(departure: Departure) -> Result<(), LaunchError> {
 fn ready_line(deployment: &Deployment, flags: &GroupFlags) -> String {
     let (address, model) = (deployment.address, &deployment.model.id);
     let GroupFlags { tp, transport, .. } = flags;
+    let kv =
+        deployment.bootstrap.map(|server| format!(", KV over tcp by way of {server}")).unwrap_or_default();
     format!(
-        "lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp}, over {transport})"
+        "lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp}, over {transport}{kv})"
     )
 }
 

@@ -6,7 +6,8 @@ use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Inbox, Input};
 use crate::fabric::{DecodeFabric, DecodeInbound};
-use crate::wire::{FrontToRank, RankToFront};
+use crate::supervisor::say;
+use crate::wire::{FrontToRank, RankName, RankToFront};
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::{Decode, DecodeMachine};
@@ -93,14 +94,21 @@ impl DecodeHands {
 }
 
 /// The fabric's sink: pages go to the device's queue, all else is a fact. The thread that is gone is noticed by the rank loop.
-pub(super) fn sink(inbox: Inbox, device: Queue) -> impl Fn(DecodeInbound<'_>) + Send + 'static {
+pub(super) fn sink(
+    name: RankName,
+    inbox: Inbox,
+    device: Queue,
+) -> impl Fn(DecodeInbound<'_>) + Send + 'static {
     move |inbound| {
         let fact = |leg, fact| {
             let _gone = inbox.send(Input::Leg(leg, fact));
         };
         match inbound {
             DecodeInbound::HandshakeReady { leg } => fact(leg, LegFact::HandshakeDone),
-            DecodeInbound::HandshakeFailed { leg, .. } => fact(leg, LegFact::HandshakeFailed),
+            DecodeInbound::HandshakeFailed { leg, why } => {
+                say(&format!("lockstep {name}: {leg} has no prefill rank: {why}"));
+                fact(leg, LegFact::HandshakeFailed);
+            }
             DecodeInbound::LegFailed { leg, .. } => {
                 fact(leg, LegFact::HandshakeFailed);
                 fact(leg, LegFact::TransferFailed);

@@ -10,7 +10,8 @@
 //! The loop's turn is fixed: drain inputs, step, perform effects, park. It has no branch on protocol state: what a rank does follows
 //! from the machine of spec alone.
 //!
-//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`.
+//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`,
+//! `start` and `meeting` (how all of it comes together).
 
 mod decode;
 mod device;
@@ -18,6 +19,7 @@ mod driver;
 mod error;
 mod hands;
 mod inputs;
+mod meeting;
 mod pacing;
 mod prefill;
 mod recorder;

@@ -6,11 +6,12 @@ use super::driver::{Driver, Front};
 use super::error::RankError;
 use super::hands::Hands;
 use super::inputs::{Inbox, Input, Inputs};
+use super::meeting;
 use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
 use super::prefill::PrefillHands;
 use super::recorder::Recorder;
 use crate::engine::Llama;
-use crate::fabric::{DecodeFabric, FabricLimits, PrefillFabric, Retry};
+use crate::fabric::{FabricLimits, PrefillFabric};
 use crate::group::{AnyMember, Forming};
 use crate::launch::{Mode, RankArguments};
 use crate::proved::{self, Class};
@@ -21,7 +22,6 @@ use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
 use lockstep_spec::ticket::Ticket;
 use lockstep_spec::trace::{Closing, FORMAT, GroupName, Header};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -35,9 +35,6 @@ const READ_PATIENCE: Duration = Duration::from_secs(1);
 const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
 /// Bytes of the longest control payload.
 const CONTROL_BYTES: usize = 1 << 20;
-/// How a decode rank looks for its prefill peer: for fifteen seconds, as is the convention, but not a whole second apart, which the first
-/// requests after a start would feel.
-const RETRY: Retry = Retry { interval: Duration::from_millis(100), count: 150 };
 
 /// Runs a rank until its group leaves or something ends it.
 pub fn run(arguments: RankArguments) -> ExitCode {
@@ -192,13 +189,8 @@ impl<'a> Rank<'a> {
         let limits = self.fabric_limits()?;
         let (queue, commands) = device::queue(self.arguments.pages);
         let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
-        let fabric = DecodeFabric::connect(
-            &self.fabric_path(),
-            self.arguments.epoch,
-            RETRY,
-            limits,
-            sink(inbox, sink_queue),
-        )?;
+        let sink = sink(self.arguments.name(), inbox, sink_queue);
+        let fabric = meeting::connect(self.arguments, limits, sink)?;
         let hands = DecodeHands {
             fabric,
             device: queue.clone(),
@@ -213,7 +205,8 @@ impl<'a> Rank<'a> {
         let sink = move |inbound| {
             let _gone = inbox.send(Input::Prefill(inbound));
         };
-        let fabric = Arc::new(PrefillFabric::listen(&self.fabric_path(), self.fabric_limits()?, sink)?);
+        let (fabric, _registrar) = meeting::listen(self.arguments, self.fabric_limits()?, sink)?;
+        let fabric = Arc::new(fabric);
         let (queue, commands) = device::queue(self.arguments.pages);
         let hands = PrefillHands::new(queue.clone(), self.arguments.rank == 0);
         self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
@@ -276,11 +269,6 @@ impl<'a> Rank<'a> {
             *place = word.to_le_bytes();
         }
         bytes
-    }
-
-    /// Rank i of the decode group and rank i of the prefill group meet here.
-    fn fabric_path(&self) -> PathBuf {
-        self.arguments.run_directory.join(format!("kv.{}.sock", self.arguments.rank))
     }
 
     fn fabric_limits(&self) -> Result<FabricLimits, RankError> {

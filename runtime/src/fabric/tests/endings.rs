@@ -2,15 +2,16 @@
 
 use lockstep_spec::ids::{Attempt, Epoch, SlotIndex};
 use std::io::Write;
-use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
+use super::support::{
+    CALLER, Heard, LEG, LIMITS, RETRY, ROW, RawPeer, Room, decode, grant, next, on_each_fabric, prefill,
+};
 use crate::fabric::frame::{ToDecode, ToPrefill, VERSION};
 use crate::fabric::{
-    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, LegFailure, PrefillFabric, PrefillInbound,
-    Retry,
+    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, LegFailure, Pair, PrefillFabric,
+    PrefillInbound, Retry,
 };
 
 fn leg(slot: u32) -> Leg {
@@ -21,11 +22,9 @@ fn lost(slot: u32) -> Heard {
     Heard::LegFailed(leg(slot), LegFailure::Disconnected(FabricError::Closed))
 }
 
-#[test]
-fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
-    let room = room();
-    let listener = UnixListener::bind(&room.path).unwrap();
-    let (decode, heard) = decode(&room.path, RETRY);
+fn peer_gone_fails_every_leg_and_the_next_peer_is_found(room: &Room) {
+    let listener = room.listener();
+    let (decode, heard) = decode(&room.address, RETRY);
     let peer = RawPeer::answer(&listener);
     for slot in 0..3 {
         decode.hello(leg(slot)).unwrap();
@@ -42,25 +41,21 @@ fn peer_gone_fails_every_leg_and_the_next_peer_is_found() {
         assert_eq!(next(&heard), lost(slot));
     }
     assert_eq!(next(&heard), Heard::PeerGone(FabricError::Closed));
-    let (_next, _lists) = prefill(&room.path);
+    let (_next, _lists) = prefill(&room.address);
     grant(&decode, &heard, Leg { attempt: Attempt(2), ..LEG }, &[1]);
 }
 
-#[test]
-fn handshake_waits_for_a_peer_that_comes_late() {
-    let room = room();
-    let (decode, heard) = decode(&room.path, RETRY);
+fn handshake_waits_for_a_peer_that_comes_late(room: &Room) {
+    let (decode, heard) = decode(&room.address, RETRY);
     decode.hello(LEG).unwrap();
     thread::sleep(RETRY.interval * 2);
-    let (_prefill, _lists) = prefill(&room.path);
+    let (_prefill, _lists) = prefill(&room.address);
     assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
 }
 
-#[test]
-fn handshake_fails_when_its_retries_are_used_up() {
-    let room = room();
+fn handshake_fails_when_its_retries_are_used_up(room: &Room) {
     let retry = Retry { count: 3, ..RETRY };
-    let (decode, heard) = decode(&room.path, retry);
+    let (decode, heard) = decode(&room.address, retry);
     let started = Instant::now();
     decode.hello(LEG).unwrap();
     assert!(matches!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Io { .. })));
@@ -68,26 +63,22 @@ fn handshake_fails_when_its_retries_are_used_up() {
     assert!(matches!(decode.publish(LEG, &[1]), Err(FabricError::NotReady { .. })));
 }
 
-#[test]
-fn handshake_fails_when_a_connected_peer_is_silent() {
-    let room = room();
-    let listener = UnixListener::bind(&room.path).unwrap();
-    let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
+fn handshake_fails_when_a_connected_peer_is_silent(room: &Room) {
+    let listener = room.listener();
+    let (decode, heard) = decode(&room.address, Retry { count: 3, ..RETRY });
     let _silent = RawPeer::answer(&listener);
     decode.hello(LEG).unwrap();
     assert_eq!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Silent));
 }
 
-#[test]
-fn decode_closes_on_garbage_and_says_so() {
-    let room = room();
-    let listener = UnixListener::bind(&room.path).unwrap();
-    let (decode, heard) = decode(&room.path, RETRY);
-    let mut peer = RawPeer::answer(&listener);
+fn decode_closes_on_garbage_and_says_so(room: &Room) {
+    let listener = room.listener();
+    let (decode, heard) = decode(&room.address, RETRY);
+    let peer = RawPeer::answer(&listener);
     decode.hello(LEG).unwrap();
     peer.accept_leg(LEG);
     assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
-    peer.stream.write_all(&[0xa5; 4096]).unwrap();
+    (&peer.stream).write_all(&[0xa5; 4096]).unwrap();
     let Heard::LegFailed(LEG, LegFailure::Disconnected(why)) = next(&heard) else {
         panic!("the leg fails");
     };
@@ -96,18 +87,16 @@ fn decode_closes_on_garbage_and_says_so() {
     assert!(peer.is_closed());
 }
 
-#[test]
-fn prefill_turns_garbage_away_and_keeps_its_peer() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn prefill_turns_garbage_away_and_keeps_its_peer(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[1]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
     let small_lengths = [vec![3, 0, 0, 0, 0, 0, 0, 0], vec![0xff; 3]].concat();
     for garbage in [vec![0xa5; 4096], small_lengths, Vec::new()] {
-        let mut stranger = UnixStream::connect(&room.path).unwrap();
-        stranger.write_all(&garbage).unwrap();
-        stranger.shutdown(std::net::Shutdown::Write).unwrap();
+        let stranger = room.address.connect().unwrap();
+        (&stranger).write_all(&garbage).unwrap();
+        rustix::net::shutdown(&stranger.0, rustix::net::Shutdown::Write).unwrap();
         let PrefillInbound::Rejected { why } = next(&lists) else {
             panic!("a stranger is turned away");
         };
@@ -118,15 +107,13 @@ fn prefill_turns_garbage_away_and_keeps_its_peer() {
     assert_eq!(next(&lists), PrefillInbound::Revoked { leg: LEG });
 }
 
-#[test]
-fn prefill_closes_on_garbage_behind_the_opening() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
-    let mut peer = RawPeer::call(&room.path, 3, VERSION);
+fn prefill_closes_on_garbage_behind_the_opening(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
+    let peer = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(peer.receive(), ToDecode::Opened { .. }));
     peer.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(peer.receive(), ToDecode::HelloAck { leg: LEG }));
-    peer.stream.write_all(&[0xa5; 64]).unwrap();
+    (&peer.stream).write_all(&[0xa5; 64]).unwrap();
     let gone = next(&lists);
     assert!(
         matches!(gone, PrefillInbound::PeerGone { epoch: 3, why: FabricError::Malformed(_) }),
@@ -135,17 +122,20 @@ fn prefill_closes_on_garbage_behind_the_opening() {
     assert!(peer.is_closed());
 }
 
-#[test]
-fn prefill_refuses_another_version_and_an_older_epoch() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
-    let other = RawPeer::call(&room.path, 3, VERSION + 1);
+fn prefill_refuses_another_version_another_pair_and_an_older_epoch(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
+    let other = RawPeer::call(&room.address, 3, VERSION + 1);
     assert!(matches!(other.receive(), ToDecode::Refused { .. }));
     let why = FabricError::Version { ours: VERSION, theirs: VERSION + 1 };
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
-    let current = RawPeer::call(&room.path, 3, VERSION);
+    let theirs = Pair { rank: 2, ..CALLER.pair };
+    let stranger = RawPeer::call_as(&room.address, theirs, 3, VERSION);
+    assert!(matches!(stranger.receive(), ToDecode::Refused { .. }));
+    let why = FabricError::OtherPair { ours: CALLER.pair, theirs };
+    assert_eq!(next(&lists), PrefillInbound::Rejected { why });
+    let current = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(current.receive(), ToDecode::Opened { .. }));
-    let old = RawPeer::call(&room.path, 2, VERSION);
+    let old = RawPeer::call(&room.address, 2, VERSION);
     let ToDecode::Refused { why } = old.receive() else {
         panic!("an old epoch is refused");
     };
@@ -154,19 +144,17 @@ fn prefill_refuses_another_version_and_an_older_epoch() {
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
 }
 
-#[test]
-fn prefill_lets_a_newer_epoch_replace_the_older() {
-    let room = room();
+fn prefill_lets_a_newer_epoch_replace_the_older(room: &Room) {
     let (sender, lists) = std::sync::mpsc::channel();
     let sink = move |inbound| {
         // A report that takes its time shows whether the next connection waits for it.
         thread::sleep(Duration::from_millis(100));
         drop(sender.send(inbound));
     };
-    let prefill = PrefillFabric::listen(&room.path, LIMITS, sink).unwrap();
-    let old = RawPeer::call(&room.path, 3, VERSION);
+    let prefill = PrefillFabric::listen(&room.address, CALLER.pair, LIMITS, sink).unwrap();
+    let old = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(old.receive(), ToDecode::Opened { .. }));
-    let new = RawPeer::call(&room.path, 4, VERSION);
+    let new = RawPeer::call(&room.address, 4, VERSION);
     assert!(matches!(new.receive(), ToDecode::Opened { .. }));
     let reported = lists.try_recv().expect("the old one's end is reported before the new one starts");
     assert!(matches!(reported, PrefillInbound::PeerGone { epoch: 3, .. }));
@@ -176,9 +164,7 @@ fn prefill_lets_a_newer_epoch_replace_the_older() {
     assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::OtherEpoch { leg: LEG, connected: 4 }));
 }
 
-#[test]
-fn prefill_gives_up_a_peer_that_does_not_read() {
-    let room = room();
+fn prefill_gives_up_a_peer_that_does_not_read(room: &Room) {
     let limits = FabricLimits {
         queued_frames: 4,
         enqueue_deadline: Duration::from_millis(50),
@@ -187,8 +173,8 @@ fn prefill_gives_up_a_peer_that_does_not_read() {
     };
     let (sender, lists) = std::sync::mpsc::channel();
     let sink = move |inbound| drop(sender.send(inbound));
-    let prefill = PrefillFabric::listen(&room.path, limits, sink).unwrap();
-    let stuck = RawPeer::call(&room.path, 3, VERSION);
+    let prefill = PrefillFabric::listen(&room.address, CALLER.pair, limits, sink).unwrap();
+    let stuck = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(stuck.receive(), ToDecode::Opened { .. }));
     stuck.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(stuck.receive(), ToDecode::HelloAck { .. }));
@@ -205,11 +191,9 @@ fn prefill_gives_up_a_peer_that_does_not_read() {
     assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
 }
 
-#[test]
-fn decode_stops_while_its_peer_keeps_writing() {
-    let room = room();
-    let (prefill, _lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn decode_stops_while_its_peer_keeps_writing(room: &Room) {
+    let (prefill, _lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[1]);
     let started = Instant::now();
     thread::scope(|scope| {
@@ -220,33 +204,44 @@ fn decode_stops_while_its_peer_keeps_writing() {
     assert!(started.elapsed() < LIMITS.write_deadline);
 }
 
-#[test]
-fn decode_survives_a_sink_that_panics() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
+fn decode_survives_a_sink_that_panics(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
     let sink = |_: DecodeInbound<'_>| panic!("the sink's own fault");
-    let decode = DecodeFabric::connect(&room.path, LEG.epoch.0, RETRY, LIMITS, sink).unwrap();
+    let decode = DecodeFabric::connect(room.address.clone(), CALLER, RETRY, LIMITS, sink).unwrap();
     decode.hello(LEG).unwrap();
     assert!(matches!(next(&lists), PrefillInbound::PeerGone { epoch: 3, .. }));
     drop(decode);
 }
 
-#[test]
-fn handshake_fails_when_the_peer_never_opens() {
-    let room = room();
-    let _deaf = UnixListener::bind(&room.path).unwrap();
-    let (decode, heard) = decode(&room.path, Retry { count: 3, ..RETRY });
+fn handshake_fails_when_the_peer_never_opens(room: &Room) {
+    let _deaf = room.listener();
+    let (decode, heard) = decode(&room.address, Retry { count: 3, ..RETRY });
     let started = Instant::now();
     decode.hello(LEG).unwrap();
     assert_eq!(next(&heard), Heard::HandshakeFailed(LEG, FabricError::Silent));
     assert!(started.elapsed() < Duration::from_millis(600), "not bound to the opening's deadline");
 }
 
-#[test]
-fn prefill_turns_a_silent_caller_away() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
-    let _silent = UnixStream::connect(&room.path).unwrap();
+fn prefill_turns_a_silent_caller_away(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
+    let _silent = room.address.connect().unwrap();
     let why = FabricError::Silent;
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
+}
+
+on_each_fabric! {
+    peer_gone_fails_every_leg_and_the_next_peer_is_found,
+    handshake_waits_for_a_peer_that_comes_late,
+    handshake_fails_when_its_retries_are_used_up,
+    handshake_fails_when_a_connected_peer_is_silent,
+    decode_closes_on_garbage_and_says_so,
+    prefill_turns_garbage_away_and_keeps_its_peer,
+    prefill_closes_on_garbage_behind_the_opening,
+    prefill_refuses_another_version_another_pair_and_an_older_epoch,
+    prefill_lets_a_newer_epoch_replace_the_older,
+    prefill_gives_up_a_peer_that_does_not_read,
+    decode_stops_while_its_peer_keeps_writing,
+    decode_survives_a_sink_that_panics,
+    handshake_fails_when_the_peer_never_opens,
+    prefill_turns_a_silent_caller_away,
 }

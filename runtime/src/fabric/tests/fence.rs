@@ -7,7 +7,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::support::{Heard, LEG, LIMITS, RETRY, ROW, WAIT, decode, grant, next, prefill, room};
+use super::support::{
+    CALLER, Heard, LEG, LIMITS, RETRY, ROW, Room, WAIT, decode, grant, next, on_each_fabric, prefill,
+};
 use crate::fabric::{DecodeFabric, DecodeInbound, Leg, PrefillInbound};
 
 fn attempt(attempt: u32) -> Leg {
@@ -24,11 +26,9 @@ fn await_dropped(decode: &DecodeFabric, count: u64) {
 
 /// Prefill writes pages as fast as it can while decode revokes at a random moment: the sink must
 /// not run, nor be running, once `revoke` has returned.
-#[test]
-fn fence_holds_against_racing_writes() {
+fn fence_holds_against_racing_writes(room: &Room) {
     const REVOKED: u64 = 1 << 32;
-    let room = room();
-    let (prefill, lists) = prefill(&room.path);
+    let (prefill, lists) = prefill(&room.address);
     let fence = Arc::new(AtomicU64::new(0));
     let (sender, heard) = channel();
     let seen = Arc::clone(&fence);
@@ -41,7 +41,7 @@ fn fence_holds_against_racing_writes() {
         let is_late = seen.load(Ordering::SeqCst) == REVOKED | leg.attempt.0;
         drop(sender.send(Heard::Page(leg, u32::from(is_late), 0, Vec::new())));
     };
-    let decode = DecodeFabric::connect(&room.path, LEG.epoch.0, RETRY, LIMITS, sink).unwrap();
+    let decode = DecodeFabric::connect(room.address.clone(), CALLER, RETRY, LIMITS, sink).unwrap();
     let mut delivered = 0;
     for number in 0..300 {
         let leg = attempt(number);
@@ -68,11 +68,9 @@ fn fence_holds_against_racing_writes() {
     assert!(delivered > 0, "the race must be won by the writer at times too");
 }
 
-#[test]
-fn fence_cuts_off_a_list_that_is_used_late() {
-    let room = room();
-    let (prefill, lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn fence_cuts_off_a_list_that_is_used_late(room: &Room) {
+    let (prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, attempt(1), &[7]);
     decode.revoke(attempt(1));
     grant(&decode, &heard, attempt(2), &[7]);
@@ -86,11 +84,9 @@ fn fence_cuts_off_a_list_that_is_used_late() {
     assert_eq!(decode.dropped(), 3);
 }
 
-#[test]
-fn fence_admits_only_the_pages_of_the_grant() {
-    let room = room();
-    let (prefill, _lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn fence_admits_only_the_pages_of_the_grant(room: &Room) {
+    let (prefill, _lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[7, 8]);
     prefill.write_page(LEG, 0, 8, vec![1]).unwrap();
     prefill.write_page(LEG, 2, 8, vec![1]).unwrap();
@@ -101,15 +97,20 @@ fn fence_admits_only_the_pages_of_the_grant() {
     assert_eq!(decode.dropped(), 4);
 }
 
-#[test]
-fn fence_closes_with_the_row() {
-    let room = room();
-    let (prefill, _lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn fence_closes_with_the_row(room: &Room) {
+    let (prefill, _lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[7]);
     prefill.write_row(LEG, ROW).unwrap();
     prefill.write_page(LEG, 0, 7, vec![1]).unwrap();
     assert_eq!(next(&heard), Heard::Row(LEG, ROW));
     await_dropped(&decode, 1);
     assert!(heard.try_recv().is_err());
+}
+
+on_each_fabric! {
+    fence_cuts_off_a_list_that_is_used_late,
+    fence_admits_only_the_pages_of_the_grant,
+    fence_closes_with_the_row,
+    fence_holds_against_racing_writes,
 }

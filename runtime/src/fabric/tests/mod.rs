@@ -2,6 +2,7 @@
 
 mod endings;
 mod fence;
+mod finding;
 mod processes;
 mod round_trip;
 mod support;

@@ -3,23 +3,23 @@
 
 use lockstep_spec::ids::Attempt;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use super::support::{Heard, LEG, RETRY, WAIT, decode, grant, next, prefill, room};
-use crate::fabric::{FabricError, Leg, LegFailure, PrefillInbound};
+use super::support::{Heard, LEG, RETRY, Room, WAIT, decode, grant, next, on_each_fabric, prefill};
+use crate::fabric::{Address, FabricError, Leg, LegFailure, PrefillInbound};
 
-const PATH: &str = "LOCKSTEP_TEST_FABRIC_PATH";
+const ADDRESS: &str = "LOCKSTEP_TEST_FABRIC_ADDRESS";
 
 /// The body of the prefill process: no test of its own, and nothing at all unless started below.
 /// It writes one page of each leg that is listed, and never a row.
 #[test]
 fn process_prefill() {
-    let Ok(path) = std::env::var(PATH) else {
+    let Ok(address) = std::env::var(ADDRESS) else {
         return;
     };
-    let (prefill, lists) = prefill(Path::new(&path));
+    let address = address.parse().map_or_else(|_| Address::Unix(address.into()), Address::Tcp);
+    let (prefill, lists) = prefill(&address);
     println!("listening");
     while let Ok(inbound) = lists.recv_timeout(WAIT * 2) {
         if let PrefillInbound::List { leg, pages, .. } = inbound {
@@ -31,11 +31,11 @@ fn process_prefill() {
 struct Prefill(Child);
 
 impl Prefill {
-    fn start(path: &Path) -> Self {
+    fn start(address: &Address) -> Self {
         let module = module_path!().split_once("::").unwrap().1;
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([&format!("{module}::process_prefill"), "--exact", "--nocapture"])
-            .env(PATH, path)
+            .env(ADDRESS, address.to_string())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -59,20 +59,24 @@ impl Drop for Prefill {
     }
 }
 
-#[test]
-fn process_killed_fails_its_legs_and_its_successor_is_found() {
-    let room = room();
-    let mut first = Prefill::start(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn process_killed_fails_its_legs_and_its_successor_is_found(room: &Room) {
+    let mut first = Prefill::start(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![7; 100]));
     first.kill();
-    assert!(room.path.exists(), "a killed process leaves its socket file");
+    if let Address::Unix(path) = &room.address {
+        assert!(path.exists(), "a killed process leaves its socket file");
+    }
     let why = FabricError::Closed;
     assert_eq!(next(&heard), Heard::LegFailed(LEG, LegFailure::Disconnected(why.clone())));
     assert_eq!(next(&heard), Heard::PeerGone(why));
-    let _second = Prefill::start(&room.path);
+    let _second = Prefill::start(&room.address);
     let again = Leg { attempt: Attempt(2), ..LEG };
     grant(&decode, &heard, again, &[41]);
     assert_eq!(next(&heard), Heard::Page(again, 0, 41, vec![7; 100]));
+}
+
+on_each_fabric! {
+    process_killed_fails_its_legs_and_its_successor_is_found,
 }

@@ -1,17 +1,16 @@
 //! One leg from hello to row, and what each side is told on the way.
 
 use lockstep_spec::ids::{Attempt, Epoch};
-use std::os::unix::net::UnixListener;
 
-use super::support::{Heard, LEG, LIMITS, RETRY, ROW, RawPeer, decode, grant, next, prefill, room};
+use super::support::{
+    Heard, LEG, LIMITS, RETRY, ROW, RawPeer, Room, decode, grant, next, on_each_fabric, prefill,
+};
 use crate::fabric::frame::{ToDecode, ToPrefill, checksum};
 use crate::fabric::{FabricError, Leg, LegFailure, PrefillInbound, Row};
 
-#[test]
-fn round_trip_brings_pages_then_the_row() {
-    let room = room();
-    let (prefill, lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn round_trip_brings_pages_then_the_row(room: &Room) {
+    let (prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40, 41]);
     let (leg, pages) = (LEG, vec![40, 41]);
     assert_eq!(next(&lists), PrefillInbound::List { leg, pages });
@@ -25,22 +24,18 @@ fn round_trip_brings_pages_then_the_row() {
     assert_eq!(decode.dropped(), 0);
 }
 
-#[test]
-fn round_trip_delivers_a_row_of_another_echo_as_it_is() {
-    let room = room();
-    let (prefill, _lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn round_trip_delivers_a_row_of_another_echo_as_it_is(room: &Room) {
+    let (prefill, _lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     let odd = Row { echo: Leg { attempt: Attempt(0), ..LEG }, ..ROW };
     prefill.write_row(LEG, odd).unwrap();
     assert_eq!(next(&heard), Heard::Row(LEG, odd));
 }
 
-#[test]
-fn round_trip_brings_a_failure_in_prefills_words() {
-    let room = room();
-    let (prefill, lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn round_trip_brings_a_failure_in_prefills_words(room: &Room) {
+    let (prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
     prefill.fail(LEG, "prompt digest differs").unwrap();
@@ -49,11 +44,9 @@ fn round_trip_brings_a_failure_in_prefills_words() {
     assert_eq!(next(&lists), PrefillInbound::Written { leg: LEG });
 }
 
-#[test]
-fn round_trip_repeats_a_list_and_reports_a_revocation() {
-    let room = room();
-    let (_prefill, lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn round_trip_repeats_a_list_and_reports_a_revocation(room: &Room) {
+    let (_prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     decode.publish(LEG, &[40]).unwrap();
     assert_eq!(next(&lists), next(&lists));
@@ -62,11 +55,9 @@ fn round_trip_repeats_a_list_and_reports_a_revocation() {
     assert_eq!(next(&lists), PrefillInbound::Revoked { leg: LEG });
 }
 
-#[test]
-fn publish_is_refused_out_of_turn() {
-    let room = room();
-    let (_prefill, _lists) = prefill(&room.path);
-    let (decode, heard) = decode(&room.path, RETRY);
+fn publish_is_refused_out_of_turn(room: &Room) {
+    let (_prefill, _lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
     assert_eq!(decode.publish(LEG, &[1]), Err(FabricError::NotReady { leg: LEG }));
     grant(&decode, &heard, LEG, &[1]);
     assert_eq!(decode.publish(LEG, &[2]), Err(FabricError::Regranted { leg: LEG }));
@@ -76,12 +67,10 @@ fn publish_is_refused_out_of_turn() {
     assert_eq!(decode.hello(leg), Err(FabricError::OtherEpoch { leg, connected: 3 }));
 }
 
-#[test]
-fn write_is_refused_for_another_epoch_and_over_the_limit() {
-    let room = room();
-    let (prefill, lists) = prefill(&room.path);
+fn write_is_refused_for_another_epoch_and_over_the_limit(room: &Room) {
+    let (prefill, lists) = prefill(&room.address);
     assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
-    let (decode, heard) = decode(&room.path, RETRY);
+    let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[1]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
     let leg = Leg { epoch: Epoch(2), ..LEG };
@@ -90,11 +79,9 @@ fn write_is_refused_for_another_epoch_and_over_the_limit() {
     assert!(matches!(prefill.write_page(LEG, 0, 1, long), Err(FabricError::Oversize { .. })));
 }
 
-#[test]
-fn page_with_a_wrong_checksum_is_reported_and_withheld() {
-    let room = room();
-    let listener = UnixListener::bind(&room.path).unwrap();
-    let (decode, heard) = decode(&room.path, RETRY);
+fn page_with_a_wrong_checksum_is_reported_and_withheld(room: &Room) {
+    let listener = room.listener();
+    let (decode, heard) = decode(&room.address, RETRY);
     let peer = RawPeer::answer(&listener);
     decode.hello(LEG).unwrap();
     peer.accept_leg(LEG);
@@ -106,4 +93,14 @@ fn page_with_a_wrong_checksum_is_reported_and_withheld() {
     peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right }, b"kv");
     assert_eq!(next(&heard), Heard::Corrupt(LEG, 0));
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, b"kv".to_vec()));
+}
+
+on_each_fabric! {
+    round_trip_brings_pages_then_the_row,
+    round_trip_delivers_a_row_of_another_echo_as_it_is,
+    round_trip_brings_a_failure_in_prefills_words,
+    round_trip_repeats_a_list_and_reports_a_revocation,
+    publish_is_refused_out_of_turn,
+    write_is_refused_for_another_epoch_and_over_the_limit,
+    page_with_a_wrong_checksum_is_reported_and_withheld,
 }

@@ -2,20 +2,24 @@
 
 use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tempfile::TempDir;
 
 use crate::fabric::LegFailure;
+use crate::fabric::address::Gate;
 use crate::fabric::frame::{Frame, Incoming, MAGIC, ToDecode, ToPrefill, VERSION};
+use crate::fabric::socket::Socket;
 use crate::fabric::{
-    DecodeFabric, DecodeInbound, FabricError, FabricLimits, Leg, PrefillFabric, PrefillInbound, Retry, Row,
+    Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Leg, Pair,
+    PrefillFabric, PrefillInbound, Retry, Row,
 };
+use crate::socket::reserved_port;
 
 pub(super) const WAIT: Duration = Duration::from_secs(5);
 
@@ -27,7 +31,10 @@ pub(super) const LIMITS: FabricLimits = FabricLimits {
     write_deadline: Duration::from_secs(2),
 };
 
-pub(super) const RETRY: Retry = Retry { interval: Duration::from_millis(50), count: 40 };
+pub(super) const RETRY: Retry =
+    Retry { first: Duration::from_millis(50), interval: Duration::from_millis(50), count: 40 };
+
+pub(super) const CALLER: Caller = Caller { pair: Pair { deployment: 7, rank: 1 }, epoch: LEG.epoch.0 };
 
 pub(super) const LEG: Leg =
     Leg { epoch: Epoch(3), slot: SlotIndex(1), generation: Generation(2), attempt: Attempt(1) };
@@ -60,20 +67,58 @@ impl From<DecodeInbound<'_>> for Heard {
     }
 }
 
+/// Where two ends meet; nothing listens there at first.
 pub(super) struct Room {
-    _dir: TempDir,
-    pub(super) path: PathBuf,
+    pub(super) address: Address,
+    _dir: Option<TempDir>,
+    /// Keeps the port from everybody who asks for a free one, while nobody can connect to it.
+    _port: Option<OwnedFd>,
 }
 
-pub(super) fn room() -> Room {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("kv.sock");
-    Room { _dir: dir, path }
+impl Room {
+    pub(super) fn of(kind: FabricKind) -> Self {
+        match kind {
+            FabricKind::Tcp => {
+                let (port, address) = reserved_port();
+                Self { address: Address::Tcp(address), _dir: None, _port: Some(port) }
+            }
+            FabricKind::Unix => {
+                let dir = tempfile::tempdir().unwrap();
+                let address = Address::Unix(dir.path().join("kv.sock"));
+                Self { address, _dir: Some(dir), _port: None }
+            }
+        }
+    }
+
+    /// Listens, and answers nobody.
+    pub(super) fn listener(&self) -> Gate {
+        Gate::open(&self.address).unwrap().0
+    }
 }
 
-pub(super) fn prefill(path: &Path) -> (PrefillFabric, Receiver<PrefillInbound>) {
+/// Makes each case a test over each kind of stream.
+macro_rules! on_each_fabric {
+    ($($case:ident,)*) => {
+        mod over_tcp {
+            $(#[test]
+            fn $case() {
+                super::$case(&super::Room::of(crate::fabric::FabricKind::Tcp));
+            })*
+        }
+
+        mod over_unix_sockets {
+            $(#[test]
+            fn $case() {
+                super::$case(&super::Room::of(crate::fabric::FabricKind::Unix));
+            })*
+        }
+    };
+}
+pub(super) use on_each_fabric;
+
+pub(super) fn prefill(address: &Address) -> (PrefillFabric, Receiver<PrefillInbound>) {
     let (sender, heard) = channel();
-    let fabric = PrefillFabric::listen(path, LIMITS, forward(sender)).unwrap();
+    let fabric = PrefillFabric::listen(address, CALLER.pair, LIMITS, forward(sender)).unwrap();
     (fabric, heard)
 }
 
@@ -81,10 +126,10 @@ fn forward(sender: Sender<PrefillInbound>) -> impl Fn(PrefillInbound) + Send + '
     move |inbound| drop(sender.send(inbound))
 }
 
-pub(super) fn decode(path: &Path, retry: Retry) -> (DecodeFabric, Receiver<Heard>) {
+pub(super) fn decode(address: &Address, retry: Retry) -> (DecodeFabric, Receiver<Heard>) {
     let (sender, heard) = channel();
     let sink = move |inbound: DecodeInbound<'_>| drop(sender.send(inbound.into()));
-    let fabric = DecodeFabric::connect(path, LEG.epoch.0, retry, LIMITS, sink).unwrap();
+    let fabric = DecodeFabric::connect(address.clone(), CALLER, retry, LIMITS, sink).unwrap();
     (fabric, heard)
 }
 
@@ -101,20 +146,24 @@ pub(super) fn grant(fabric: &DecodeFabric, heard: &Receiver<Heard>, leg: Leg, pa
 
 /// A peer that the test drives frame by frame.
 pub(super) struct RawPeer {
-    pub(super) stream: UnixStream,
+    pub(super) stream: Socket,
 }
 
 impl RawPeer {
     /// A decode rank at the prefill end's door.
-    pub(super) fn call(path: &Path, epoch: u64, version: u32) -> Self {
-        let peer = Self::over(UnixStream::connect(path).unwrap());
-        peer.send(&ToPrefill::Open { magic: MAGIC, version, epoch }, &[]);
+    pub(super) fn call(address: &Address, epoch: u64, version: u32) -> Self {
+        Self::call_as(address, CALLER.pair, epoch, version)
+    }
+
+    pub(super) fn call_as(address: &Address, pair: Pair, epoch: u64, version: u32) -> Self {
+        let peer = Self::over(address.connect().unwrap());
+        peer.send(&ToPrefill::Open { magic: MAGIC, version, pair, epoch }, &[]);
         peer
     }
 
     /// A prefill rank that a decode end has just opened.
-    pub(super) fn answer(listener: &UnixListener) -> Self {
-        let peer = Self::over(listener.accept().unwrap().0);
+    pub(super) fn answer(listener: &Gate) -> Self {
+        let peer = Self::over(accept(listener));
         assert!(matches!(peer.receive(), ToPrefill::Open { .. }));
         peer.send(&ToDecode::Opened { version: VERSION }, &[]);
         peer
@@ -126,8 +175,8 @@ impl RawPeer {
         self.send(&ToDecode::HelloAck { leg }, &[]);
     }
 
-    fn over(stream: UnixStream) -> Self {
-        stream.set_read_timeout(Some(WAIT)).unwrap();
+    fn over(stream: Socket) -> Self {
+        stream.set_timeouts(WAIT, WAIT).unwrap();
         Self { stream }
     }
 
@@ -147,5 +196,16 @@ impl RawPeer {
             Ok(_) => true,
             Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
         }
+    }
+}
+
+fn accept(listener: &Gate) -> Socket {
+    let until = Instant::now() + WAIT;
+    loop {
+        if let Some(stream) = listener.accept().unwrap() {
+            return stream;
+        }
+        assert!(Instant::now() < until, "a caller in time");
+        thread::sleep(Duration::from_millis(1));
     }
 }

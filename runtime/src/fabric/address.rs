@@ -1,0 +1,132 @@
+//! Where a prefill rank is to be found: its address, the gate that it opens there, and how a decode rank learns of it.
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use super::error::FabricError;
+use super::socket::Socket;
+use crate::socket::{Doorway, is_transient};
+
+/// Longest wait for one attempt to connect.
+const CONNECT: Duration = Duration::from_secs(1);
+
+/// What carries KV between a prefill rank and its decode rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FabricKind {
+    /// TCP; the ranks find each other through a bootstrap server.
+    Tcp,
+    /// Unix sockets, on one machine.
+    #[default]
+    Unix,
+}
+
+impl FabricKind {
+    /// The name on command lines and in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Unix => "unix",
+        }
+    }
+}
+
+/// The address of a prefill rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A TCP address; to listen on, port 0 takes a free one.
+    Tcp(SocketAddr),
+    /// The file of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl Address {
+    pub(super) fn connect(&self) -> io::Result<Socket> {
+        match self {
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect_timeout(address, CONNECT)?;
+                // A port of its own that nobody listened on: a stream can be connected to itself.
+                if stream.local_addr()? == *address {
+                    Err(ErrorKind::ConnectionRefused.into())
+                } else {
+                    Socket::of(stream)
+                }
+            }
+            Self::Unix(path) => Socket::of(UnixStream::connect(path)?),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(out, "{address}"),
+            Self::Unix(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+/// How a decode rank learns where its prefill rank is. It is asked by the fabric's own thread, before an attempt to connect.
+pub trait Finder: Send + 'static {
+    /// The address. A search that waits calls `tick` every 20 ms or so, and gives up when that fails.
+    ///
+    /// # Errors
+    /// Why the address is not known; the search is made again later.
+    fn find(&mut self, tick: &mut dyn FnMut() -> io::Result<()>) -> Result<Address, FabricError>;
+
+    /// Notes that the address found last led to no connection.
+    fn misled(&mut self);
+}
+
+/// An address that is known from the start.
+impl Finder for Address {
+    fn find(&mut self, _: &mut dyn FnMut() -> io::Result<()>) -> Result<Address, FabricError> {
+        Ok(self.clone())
+    }
+
+    fn misled(&mut self) {}
+}
+
+/// A listening socket at an address.
+#[derive(Debug)]
+pub(super) enum Gate {
+    Tcp(TcpListener),
+    Unix(Doorway),
+}
+
+impl Gate {
+    /// Listens at `address`; says where it was bound.
+    pub(super) fn open(address: &Address) -> io::Result<(Self, Address)> {
+        match address {
+            Address::Tcp(asked) => {
+                let listener = TcpListener::bind(asked).map_err(|error| at(asked, &error))?;
+                listener.set_nonblocking(true)?;
+                let bound = listener.local_addr()?;
+                Ok((Self::Tcp(listener), Address::Tcp(bound)))
+            }
+            Address::Unix(path) => Ok((Self::Unix(Doorway::open(path)?), address.clone())),
+        }
+    }
+
+    /// The next waiting connection, or `None` when nobody waits.
+    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
+        match self {
+            Self::Tcp(listener) => match listener.accept() {
+                Ok((stream, _)) => Socket::of(stream).map(Some),
+                Err(error) if is_transient(error.kind()) => Ok(None),
+                Err(error) => Err(error),
+            },
+            Self::Unix(doorway) => doorway.accept()?.map(Socket::of).transpose(),
+        }
+    }
+}
+
+fn at(address: &SocketAddr, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{address}: {error}"))
+}
