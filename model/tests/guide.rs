@@ -130,6 +130,24 @@ fn guide_names_files_that_exist() {
     }
 }
 
+/// One rank that goes astray at one site is noticed; where it is not, the exit code says so.
+#[test]
+fn examples_notice_ranks_that_go_astray() {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
+    let astray = |name: &str| {
+        let output = Command::new(binaries.join("examples").join(name)).arg("--astray").output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, told) = astray("dummy_batches");
+    assert_eq!((code, told.lines().count()), (Some(0), 6), "{told}");
+    assert!(told.contains("waves: rank 1 skips Step: violates no-stuck"), "{told}");
+    assert!(told.contains("waves: rank 1 enters Step with another shape: violates matched"), "{told}");
+    let (code, told) = astray("expert_pipeline");
+    assert_eq!((code, told.matches("NOTHING NOTICES").count()), (Some(20), 1), "{told}");
+    let (code, told) = astray("abort_consensus");
+    assert!(code == Some(0) && told.contains("panics: index out of bounds"), "{told}");
+}
+
 /// The examples are built with the tests of their package, beside its binaries.
 #[test]
 fn examples_come_out_as_they_say() {

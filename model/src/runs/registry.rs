@@ -97,7 +97,7 @@ const NOT_COVERED: [&str; 13] = [
     "Host copies of retracted KV, stop strings, prefix caches.",
     "The two groups together beyond their runs: more ranks and slots, shutdown, corrupt rows, a group's death; with several ranks on a side, fair cycles.",
     "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
-    "Transports, the driver, and of the front end all but its journal: they are tested, not explored.",
+    "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the driver (its recorded runs are judged by `validate`), and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
     "Four and more ranks are argued, not exhausted: ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
     "Graphics processors: no run of this project has used one.",

@@ -60,9 +60,7 @@ impl Copy {
 
     /// Checks that the trace leaves the model at the line of this index, for a reason that says this.
     fn leaves_at(&self, index: usize, why: &str) {
-        let verdicts = self.judge().unwrap();
-        let divergence =
-            verdicts.into_iter().find_map(Result::err).unwrap_or_else(|| panic!("nothing leaves: {why}"));
+        let divergence = divergence(self.judge()).unwrap_or_else(|| panic!("nothing leaves: {why}"));
         let at = (divergence.path.clone(), divergence.line);
         assert_eq!(at, (self.path(), index as u64 + 1), "{divergence}");
         assert!(divergence.happened.contains(why), "{divergence}");
