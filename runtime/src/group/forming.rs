@@ -1,8 +1,8 @@
 //! How the processes of a group find each other and make sure that they are one group.
 //!
 //! Each rank listens on a socket of its own and connects to every lower rank; both ends of each
-//! connection say hello and compare. One loop drives all of it without blocking, so no rank waits
-//! for another in a circle. A rank that sees a difference goes on meeting the others for a
+//! connection say hello and compare. One loop drives all of it and waits for no peer (but a second at
+//! most for a TCP connection), so no rank waits for another in a circle. A rank that sees a difference goes on meeting the others for a
 //! moment, so that they see it too, and only then fails.
 
 use std::io::{self, ErrorKind};

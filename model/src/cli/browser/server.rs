@@ -2,9 +2,12 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::explore::message_of;
 
 /// Connections at a time: more than one page opens.
 const MOST_CONNECTIONS: usize = 32;
@@ -66,18 +69,35 @@ pub(crate) fn serve(listener: &TcpListener, answer: &(impl Fn(&str) -> Answer + 
                 open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
-            let open = &open;
+            let slot = Slot(&open);
             scope.spawn(move || {
+                let _slot = slot;
                 converse(stream, answer);
-                open.fetch_sub(1, Ordering::Relaxed);
             });
         }
     });
 }
 
+/// A connection's place among those that are open.
+struct Slot<'a>(&'a AtomicUsize);
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The answer; a model that panics is a finding, and not the end of the page.
+fn answered(target: &str, answer: &impl Fn(&str) -> Answer) -> Answer {
+    catch_unwind(AssertUnwindSafe(|| answer(target))).unwrap_or_else(|panic| {
+        let why = format!("the model panics: {}", message_of(&*panic));
+        Answer::refusal("500 Internal Server Error", &why)
+    })
+}
+
 fn converse(mut stream: TcpStream, answer: &impl Fn(&str) -> Answer) {
     let told = match head(&mut stream) {
-        Ok(Some(head)) => target(&head).map_or_else(|refusal| refusal, answer),
+        Ok(Some(head)) => target(&head).map_or_else(|refusal| refusal, |target| answered(target, answer)),
         Ok(None) => {
             let why = "the request is longer than any that this page makes";
             Answer::refusal("431 Request Header Fields Too Large", why)
@@ -115,18 +135,28 @@ fn target(head: &str) -> Result<&str, Answer> {
     if method != Some("GET") {
         return Err(Answer::refusal("405 Method Not Allowed", "only GET is answered"));
     }
-    let host = lines.find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("host").then(|| value.trim())
-    });
+    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
+    let field = |wanted: &str| {
+        let found = fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.trim())
+    };
     // A page from elsewhere whose name was made to lead here must not read the answers.
-    if !host.is_some_and(is_local) {
+    if !field("host").is_some_and(is_local) {
         return Err(Answer::refusal(
             "403 Forbidden",
             "open this page as http://127.0.0.1 or http://localhost",
         ));
     }
-    target.ok_or_else(|| Answer::refusal("400 Bad Request", "this is no request"))
+    let target = target.ok_or_else(|| Answer::refusal("400 Bad Request", "this is no request"))?;
+    // Nor may it have this machine explore for it. The page itself stays open for links.
+    let elsewhere = field("sec-fetch-site").is_some_and(|site| ["cross-site", "same-site"].contains(&site));
+    if elsewhere && target != "/" {
+        return Err(Answer::refusal(
+            "403 Forbidden",
+            "another site's page asks for this; open the page itself",
+        ));
+    }
+    Ok(target)
 }
 
 fn is_local(host: &str) -> bool {
@@ -156,7 +186,22 @@ mod tests {
         assert_eq!(status("GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"), "200");
         assert_eq!(status("GET / HTTP/1.1\r\nHost: elsewhere.example:8080\r\n\r\n"), "403 Forbidden");
         assert_eq!(status("GET / HTTP/1.1\r\n\r\n"), "403 Forbidden");
+        let from = |path: &str, site: &str| {
+            status(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: {site}\r\n\r\n"))
+        };
+        assert_eq!((from("/", "cross-site"), from("/api/runs", "same-origin")), ("200", "200"));
+        assert_eq!(from("/api/runs", "cross-site"), "403 Forbidden");
         assert_eq!(status("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "405 Method Not Allowed");
         assert_eq!(status("GET\r\nHost: localhost\r\n\r\n"), "400 Bad Request");
+    }
+
+    #[test]
+    fn server_survives_a_model_that_panics() {
+        let answer = answered("/", &|_: &str| panic!("as a model may"));
+        assert_eq!(answer.status, "500 Internal Server Error");
+        assert!(answer.body.contains("the model panics: as a model may"), "{}", answer.body);
+        let open = AtomicUsize::new(1);
+        drop(Slot(&open));
+        assert_eq!(open.into_inner(), 0);
     }
 }
