@@ -100,19 +100,16 @@ fn traces_of_a_loop_that_drops_repeats_or_reorders_leave_the_model_there() {
     lost.leaves_at(drained - 2, "never received");
 
     let mut undrained = copy();
-    let seen = undrained.find(0, &["seen"]);
-    let turn = undrained.find(seen, &["took", "Turn"]);
-    undrained
-        .lines
-        .retain(|line| line != "\"received\"" && line != "\"drained\"" && !line.contains("\"Fact\":"));
-    let turns = |copy: &Copy| {
-        let of = |(at, line): (usize, &String)| (line == "{\"took\":\"Turn\"}").then_some(at);
-        copy.lines.iter().enumerate().filter_map(of).collect::<Vec<_>>()
+    let turn = "{\"took\":\"Turn\"}";
+    let turns: Vec<usize> = (0..undrained.lines.len()).filter(|at| undrained.lines[*at] == turn).collect();
+    let is_quiet = |pair: &&[usize]| {
+        let between = &undrained.lines[pair[0]..pair[1]];
+        !between.iter().any(|line| line == "\"received\"" || line == "\"drained\"")
     };
-    let before = undrained.find(0, &["seen"]);
-    let second = turns(&undrained).into_iter().filter(|at| *at > before).nth(1).unwrap();
-    assert!(turn > seen);
-    undrained.leaves_at(second, "the loop turns twice");
+    let [first, second] = turns.windows(2).find(is_quiet).unwrap() else { unreachable!() };
+    let (first, second) = (*first, *second);
+    undrained.lines.insert(first, "{\"seen\":[]}".to_owned());
+    undrained.leaves_at(second + 1, "the loop turns twice");
 
     let mut repeated = copy();
     repeated.lines.insert(taken + 1, repeated.lines[taken].clone());
@@ -213,7 +210,7 @@ fn traces_that_cannot_be_judged_are_named() {
         ("line 5: the line is longer than", "length", &|copy| copy.lines[4] = " ".repeat(17 << 20)),
         ("the file is empty", "nothing", &|copy| copy.lines = vec![]),
         ("begins with the line `opened`", "order", &|copy| copy.lines.swap(0, 1)),
-        ("executed protocol 0123", "another build", &|copy| {
+        ("executed protocol \"0123\"", "another build", &|copy| {
             copy.lines[0] = copy.lines[0].replace(lockstep_spec::FINGERPRINT, "0123");
         }),
         ("lines are left out here", "evidence", &|copy| copy.lines.insert(1, "{\"skipped\":5}".to_owned())),
