@@ -170,9 +170,9 @@ fn traces_of_a_rank_that_does_something_else_leave_the_model_there() {
     invents.leaves_at(drained + 3, "cannot happen there");
 }
 
-/// Two ranks whose devices gave them different tokens find it out by a vote, and end: no behaviour of the model ends so.
+/// A forward whose tokens are told otherwise than they were voted.
 #[test]
-fn traces_of_ranks_that_diverge_leave_the_model_where_they_do() {
+fn traces_whose_tokens_are_not_those_voted_leave_the_model_at_the_vote() {
     let recorded = recorded();
     let mut copy = Copy::of(&recorded, FOLLOWER);
     let seen = copy.find(0, &["seen", "Retired"]);
