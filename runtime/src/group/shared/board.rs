@@ -5,6 +5,7 @@
 //! then looks whether a peer sleeps; who goes to sleep sets its bell, fences, and then looks once more for news. So one of the two sees the
 //! other, and no wake-up is lost.
 
+use std::cmp::Reverse;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -165,10 +166,12 @@ impl<B: Block> Board<B> {
         capacity.saturating_sub(unread)
     }
 
-    /// The peer that is furthest behind with the own ring.
+    /// The peer that is furthest behind with the own ring; one that claims to be ahead of it is further than any.
     pub(super) fn slowest(&self) -> Option<usize> {
-        let read = |peer: &usize| self.blocks[*peer].load(self.layout.read(self.me), Relaxed);
-        self.peers().min_by_key(read)
+        let unread = |peer: &usize| {
+            self.sent.wrapping_sub(self.blocks[*peer].load(self.layout.read(self.me), Relaxed))
+        };
+        self.peers().min_by_key(|peer| Reverse(unread(peer)))
     }
 
     /// Puts as many of `words` into the own ring as there is room for, and returns how many. They are there for the peers once they are

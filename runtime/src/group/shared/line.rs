@@ -41,8 +41,10 @@ pub(super) struct Shared<B> {
     board: Board<B>,
     heard: Heard,
     incoming: Vec<Incoming>,
-    /// Falls that have been taken note of.
+    /// Falls that have been looked at.
     falls: usize,
+    /// Peers that have fallen, and some of whose words are still to be read.
+    fallen: Vec<usize>,
     patience: Patience,
     lively: bool,
     /// Waits that are still to go without yielding.
@@ -71,6 +73,7 @@ impl<B: Block> Shared<B> {
             heard: Heard::new(me, size),
             incoming: (0..size).map(|_| Incoming::default()).collect(),
             falls: 0,
+            fallen: Vec::new(),
             patience,
             lively: true,
             crowded: 0,
@@ -215,18 +218,17 @@ impl<B: Block> Shared<B> {
     }
 
     fn note_falls(&mut self, falls: usize) -> bool {
-        let before = self.falls;
-        while self.falls < falls {
-            let peer = self.board.fallen(self.falls);
-            if !self.board.is_ended(peer) {
-                if !self.incoming[peer].drained {
-                    break;
-                }
-                self.end(peer, End::Closed);
+        let new = self.falls..falls;
+        self.falls = falls.max(self.falls);
+        self.fallen.extend(new.map(|index| self.board.fallen(index)));
+        let is_over = |peer: &mut usize| self.board.is_ended(*peer) || self.incoming[*peer].drained;
+        let over: Vec<usize> = self.fallen.extract_if(.., is_over).collect();
+        for peer in &over {
+            if !self.board.is_ended(*peer) {
+                self.end(*peer, End::Closed);
             }
-            self.falls += 1;
         }
-        self.falls > before
+        !over.is_empty()
     }
 
     /// Reads what `peer` has sent, as far as it may be ahead.
