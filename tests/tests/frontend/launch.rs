@@ -1,6 +1,6 @@
 //! Starts that must fail with a clear word and nothing left, and the demonstration.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -56,6 +56,14 @@ fn launch_ranks_that_can_not_start_end_the_program() {
     assert_eq!(scratch.left_behind(), 0);
 }
 
+/// Whether the server answers. A connection alone shows nothing: a process that another test is just starting holds the port that was freed here
+/// until it is another program.
+fn is_alive(mut stream: TcpStream) -> bool {
+    let mut status = [0; 12];
+    let asked = stream.write_all(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    asked.and_then(|()| stream.read_exact(&mut status)).is_ok_and(|()| status.ends_with(b" 200"))
+}
+
 #[test]
 fn launch_takes_no_requests_before_every_rank_is_ready() {
     let (scratch, free) = (Scratch::new(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -63,7 +71,7 @@ fn launch_takes_no_requests_before_every_rank_is_ready() {
     std::fs::write(&hold, "").unwrap();
     drop(free);
     let starts = thread::spawn(move || Server::start_on(scratch, address.port()));
-    wait_for("the port", || TcpStream::connect(address).is_ok());
+    wait_for("the port", || TcpStream::connect(address).is_ok_and(is_alive));
     let answer = |request: &str| Answer::read(send(&address.to_string(), request));
     let refused = answer(&post("application/json", &completion("ab", 2, false).to_string()));
     let [health, ready, live] = ["/health", "/readyz", "/livez"]
