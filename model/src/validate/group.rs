@@ -70,31 +70,13 @@ impl<R: Judged> Group<R> {
             }
             self.meeting.device.rebase(&mut |_| {});
             match waits {
-                None => return Ok(self.end()),
+                None => return Ok(Verdict::Valid(self.report())),
                 Some((index, why)) if self.lines() == before => {
                     let what = self.waits_for_ever(index, why);
                     return Ok(Verdict::Diverges(self.divergence(index, what)));
                 }
                 Some(_) => {}
             }
-        }
-    }
-
-    /// What all traces have in common at their ends.
-    fn end(mut self) -> Verdict {
-        if self.meeting.control.full()
-            && let Err(property) = self.meeting.control.complete()
-        {
-            let what = format!("the ranks entered different collectives (`{property}`)");
-            return Verdict::Diverges(self.divergence(0, what));
-        }
-        let raised = self.ranks.iter().position(Rank::ends_raised);
-        match raised.filter(|_| !self.ranks.iter().any(Rank::is_broken)) {
-            Some(rank) => {
-                let what = "the group ends for a fault that no rank raised".to_owned();
-                Verdict::Diverges(self.divergence(rank, what))
-            }
-            None => Verdict::Valid(self.report()),
         }
     }
 

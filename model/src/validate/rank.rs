@@ -73,8 +73,6 @@ pub struct Rank<R: Judged> {
     forwards: Forwards,
     /// How many of those that wait did so when the loop turned last.
     stale: usize,
-    /// Whether the machine was told that something of this rank broke.
-    broken: bool,
     /// Put into the queue and not received.
     waiting: VecDeque<Vec<Observation<FactOf<R>>>>,
     /// Received, and not taken by the machine.
@@ -103,7 +101,6 @@ impl<R: Judged> Rank<R> {
             around,
             forwards: Forwards::default(),
             stale: 0,
-            broken: false,
             waiting: VecDeque::new(),
             due: VecDeque::new(),
             answer: Answer { always: None, perhaps: None },
@@ -266,8 +263,8 @@ impl<R: Judged> Rank<R> {
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::ShutdownWanted
+            | Fact::Broken
             | Fact::Tick => {}
-            Fact::Broken => self.broken = true,
         }
         self.step(Event::Fact(fact.clone()))
     }
@@ -311,7 +308,7 @@ impl<R: Judged> Rank<R> {
         Step::Leaves(format!("the machine took {}, which cannot happen there", text(fact)))
     }
 
-    /// No fault is a step of the model, but the one that follows when a rank says that it is broken.
+    /// No fault is a step of the model, but the one that is voted when a rank was told that something of it broke.
     fn step(&mut self, event: Event<FactOf<R>, Site>) -> Step {
         let mut effects = Vec::new();
         self.machine.step(event, &mut effects);
@@ -327,18 +324,6 @@ impl<R: Judged> Rank<R> {
             }
             Some(_) | None => Step::Taken,
         }
-    }
-
-    /// Whether this rank ended because some rank raised its fault flag.
-    #[must_use]
-    pub fn ends_raised(&self) -> bool {
-        matches!(self.owed.back(), Some(Owed::End(Some(Fault::Raised))))
-    }
-
-    /// Whether this rank raised its fault flag.
-    #[must_use]
-    pub fn is_broken(&self) -> bool {
-        self.broken
     }
 
     fn entered(&mut self, posted: &Posted<Site>, meeting: &mut Meeting) -> Step {

