@@ -117,7 +117,7 @@ impl Scribe {
     /// Brings a request to its first forward.
     fn launch(&mut self) {
         let request =
-            Request { id: RequestId(0), prompt_tokens: 3, max_tokens: 9, generated: 0, ignore_eos: true };
+            Request { id: RequestId(0), prompt_tokens: 3, max_tokens: 4, generated: 0, ignore_eos: true };
         self.see(0, Fact::Submitted(request));
         self.round();
         self.see_everywhere(&Fact::Role((LEG, LegFact::HandshakeDone)));
