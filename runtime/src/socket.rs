@@ -82,12 +82,10 @@ pub(crate) fn write_by(
     Ok(())
 }
 
-/// Whether a socket call that failed this way may simply be made again.
+/// Whether a socket call that failed this way may simply be made again. A wait that we bounded ends in `WouldBlock`;
+/// `TimedOut` is the kernel's word that the connection has failed.
 pub(crate) fn is_transient(kind: ErrorKind) -> bool {
-    matches!(
-        kind,
-        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted | ErrorKind::ConnectionAborted
-    )
+    matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
 /// Whether a socket call failed because the other end is gone.

@@ -179,12 +179,10 @@ fn prefill_gives_up_a_peer_that_does_not_read(room: &Room) {
     stuck.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(stuck.receive(), ToDecode::HelloAck { .. }));
     let started = Instant::now();
-    let refused = loop {
-        if let Err(error) = prefill.write_page(LEG, 0, 1, vec![0; limits.page_bytes]) {
-            break error;
-        }
-    };
-    assert_eq!(refused, FabricError::QueueFull);
+    let write = || prefill.write_page(LEG, 0, 1, vec![0; limits.page_bytes]);
+    // A queue may be full for a moment only because its writer has no core.
+    let refused = std::iter::repeat_with(write).filter_map(Result::err);
+    assert_ne!(refused.take_while(|why| *why == FabricError::QueueFull).count(), 0);
     let why = FabricError::Stuck;
     assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: 3, why });
     assert!(started.elapsed() < limits.write_deadline * 5);
