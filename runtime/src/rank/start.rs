@@ -17,7 +17,7 @@ use crate::launch::{Mode, RankArguments};
 use crate::proved::{self, Class};
 use crate::supervisor::say;
 use crate::wire::{RankEnd, RankReceiver, RankToFront, Role, Room};
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
 use lockstep_spec::ticket::Ticket;
@@ -178,6 +178,8 @@ impl<'a> Rank<'a> {
             brief_words: GroupConfiguration::least_brief_words(arguments.slots).saturating_add(4096),
             deadline_ticks: DEADLINE_TICKS,
             stop_tokens,
+            collectives: Collectives::Host,
+            forwards: Forwards::Eager,
         };
         configuration.validate()?;
         let header = header(arguments, &configuration);
