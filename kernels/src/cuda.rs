@@ -8,5 +8,5 @@
 pub mod available;
 pub mod device;
 
-pub use available::{Missing, collectives_available, device_available};
+pub use available::{Missing, collectives_available, device_count};
 pub use device::{Cuda, CudaBuffer, CudaError};

@@ -81,6 +81,7 @@ async fn demonstrate(flags: &GroupFlags, parts: &Parts) -> Result<(), LaunchErro
         Endpoint { host: "127.0.0.1".into(), port: 0, max_queue: 16, restarts: 0, drain: Duration::ZERO };
     let deployment = Deployment::open(&endpoint, flags, parts).await?;
     let run_directory = deployment.run_directory().to_owned();
+    tell(&deployment.placement.to_string());
     introduce(flags, parts);
 
     let show = show(deployment.address, Arc::clone(&deployment.desk));

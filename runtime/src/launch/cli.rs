@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, value_parser};
 
 use super::error::LaunchError;
+use super::placement::DeviceFlags;
 use super::rank_arguments::{Mode, RankArguments};
 use crate::bootstrap;
 use crate::fabric::FabricKind;
@@ -74,6 +75,9 @@ pub struct GroupFlags {
     /// Tokens of one prefill forward at most; longer prompts are computed in chunks
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
     pub chunk_tokens: u32,
+    /// What computes.
+    #[command(flatten)]
+    pub device: DeviceFlags,
     /// What carries the collectives between the ranks of a group
     #[arg(long, value_enum, default_value_t)]
     pub transport: Transport,

@@ -15,6 +15,7 @@ use super::Parts;
 use super::cli::GroupFlags;
 use super::error::LaunchError;
 use super::model::Model;
+use super::placement::Placement;
 use super::rank_arguments::RankArguments;
 use crate::bootstrap;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
@@ -45,6 +46,8 @@ pub struct Deployment {
     pub address: SocketAddr,
     /// The front end's desk.
     pub desk: Arc<Desk>,
+    /// What computes.
+    pub placement: Placement,
     /// The bootstrap server that the ranks ask, if KV travels over TCP.
     pub bootstrap: Option<SocketAddr>,
     /// The model served.
@@ -62,6 +65,7 @@ impl Deployment {
     pub async fn open(endpoint: &Endpoint, flags: &GroupFlags, parts: &Parts) -> Result<Self, LaunchError> {
         flags.check()?;
         flags.trace.as_deref().map_or(Ok(()), empty_directory)?;
+        let placement = flags.device.place(flags.tp)?;
         let model = Model::find(flags.model.as_deref())?;
         let codec = (parts.codec)(&model.directory)?;
         let listener = listen(&endpoint.host, endpoint.port, "--port").await?;
@@ -77,7 +81,7 @@ impl Deployment {
         let bootstrap = bootstrap_server(flags, &desk, &mut servers).await?;
         let plan = SupervisorPlan {
             program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
-            ranks: ranks(flags, bootstrap, &model, &run_directory),
+            ranks: ranks(flags, &placement, bootstrap, &model, &run_directory),
             run_directory: run_directory.path().into(),
             limits: parts.limits,
             restarts: endpoint.restarts,
@@ -85,7 +89,7 @@ impl Deployment {
             drain: endpoint.drain,
         };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
-        Ok(Self { address, desk, bootstrap, model, servers, supervisor, run_directory })
+        Ok(Self { address, desk, placement, bootstrap, model, servers, supervisor, run_directory })
     }
 
     /// The directory that goes at the end.
@@ -160,6 +164,7 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
 /// The ranks of both groups, before their first epoch.
 fn ranks(
     flags: &GroupFlags,
+    placement: &Placement,
     bootstrap: Option<SocketAddr>,
     model: &Model,
     run_directory: &RunDirectory,
@@ -173,6 +178,7 @@ fn ranks(
         front: std::process::id(),
         control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),
+        device: placement.of_rank(0),
         transport: flags.transport,
         bootstrap,
         handshake_tries: flags.handshake_tries,
@@ -188,7 +194,8 @@ fn ranks(
     let names = [Role::Decode, Role::Prefill]
         .into_iter()
         .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)));
-    names.map(|(role, rank)| RankArguments { role, rank, ..first.clone() }).collect()
+    let rank = |(role, rank)| RankArguments { role, rank, device: placement.of_rank(rank), ..first.clone() };
+    names.map(rank).collect()
 }
 
 /// A number that no other deployment draws: it need not be a secret.

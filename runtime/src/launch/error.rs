@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::model::ModelError;
+use super::placement::PlacementError;
 use crate::demo::DemoError;
 use crate::frontend::TextError;
 use crate::supervisor::SupervisorError;
@@ -30,6 +31,9 @@ pub enum LaunchError {
         "--bootstrap-port and --bootstrap-server are of use over TCP only: add --fabric tcp, or leave them out"
     )]
     NoBootstrap,
+    /// The ranks can not be placed on this machine's devices.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -100,6 +104,7 @@ impl LaunchError {
         match self {
             Self::PagesTooFew { .. }
             | Self::NoBootstrap
+            | Self::Placement(_)
             | Self::Model(_)
             | Self::Text(_)
             | Self::Trace { .. }

@@ -5,12 +5,14 @@
 //!      ├─▶ demo  ─▶ deployment on a free port, a client, an end
 //!      └─▶ rank (hidden; started by the supervisor) ─▶ Parts::rank
 //! ```
-//! Reading order: `cli`, `rank_arguments` (the whole interface to a rank process besides the wire), `model`, `deployment`.
+//! Reading order: `cli`, `placement` (what computes), `rank_arguments` (the whole interface to a rank process besides the wire), `model`,
+//! `deployment`.
 
 mod cli;
 mod deployment;
 mod error;
 mod model;
+mod placement;
 mod rank_arguments;
 mod serve;
 
@@ -19,6 +21,7 @@ pub(crate) use deployment::classes;
 pub use deployment::{Deployment, Endpoint};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
+pub use placement::{DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
 pub(crate) use rank_arguments::EVIDENCE;
 pub use rank_arguments::{Mode, RankArguments};
 pub(crate) use serve::{check, on_runtime};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::placement::RankDevice;
 use crate::group::Transport;
 use crate::wire::{RankName, Role, Seat};
 use lockstep_spec::ids::Epoch;
@@ -59,6 +60,9 @@ pub struct RankArguments {
     /// Directory for the sockets of the ranks among each other
     #[arg(long)]
     pub run_directory: PathBuf,
+    /// What computes the rank's forwards
+    #[arg(long)]
+    pub device: RankDevice,
     /// What carries the group's collectives
     #[arg(long)]
     pub transport: Transport,
@@ -126,7 +130,7 @@ impl RankArguments {
 
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 16] = [
+        let flags: [(&str, OsString); 17] = [
             ("--role=", self.role.name().into()),
             ("--rank=", self.rank.to_string().into()),
             ("--size=", self.size.to_string().into()),
@@ -135,6 +139,7 @@ impl RankArguments {
             ("--front=", self.front.to_string().into()),
             ("--control-socket=", self.control_socket.clone().into()),
             ("--run-directory=", self.run_directory.clone().into()),
+            ("--device=", self.device.to_string().into()),
             ("--transport=", self.transport.name().into()),
             ("--handshake-tries=", self.handshake_tries.to_string().into()),
             ("--model=", self.model.clone().into()),
@@ -157,6 +162,7 @@ impl RankArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CacheType;
     use crate::launch::cli::{Cli, Command};
     use clap::Parser;
 
@@ -171,6 +177,7 @@ mod tests {
             front: 4,
             control_socket: "/run/a b/control.sock".into(),
             run_directory: "-odd".into(),
+            device: RankDevice::Cuda { ordinal: 3, kv_type: CacheType::Bf16 },
             transport: Transport::Tcp,
             handshake_tries: 9,
             bootstrap: Some("[::1]:70".parse().unwrap()),

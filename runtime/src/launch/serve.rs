@@ -46,6 +46,7 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
         drain: Duration::from_secs(u64::from(*drain_seconds)),
     };
     let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
+    tell(&format!("lockstep: {}", deployment.placement));
     let ready = ready_line(&deployment, &flags.group);
     let announcement = announce(Arc::clone(&deployment.desk), ready);
     let departure = tokio::select! {

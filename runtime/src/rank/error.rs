@@ -4,6 +4,7 @@ use crate::engine::{CacheError, ConfigError, ForwardError, ModelError};
 use crate::fabric::FabricError;
 use crate::group::GroupError;
 use crate::wire::{RankToFront, WireError};
+use lockstep_kernels::cuda::CudaError;
 use lockstep_spec::configuration::ConfigurationError;
 use lockstep_spec::fault::Fault;
 use lockstep_spec::ticket::Ticket;
@@ -29,6 +30,9 @@ pub(super) enum RankError {
     /// The front end.
     #[error(transparent)]
     Front(#[from] WireError),
+    /// The CUDA device of this rank.
+    #[error("the device of this rank does not open: {0}")]
+    Cuda(#[from] CudaError),
     /// The model's directory.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -91,6 +95,7 @@ impl RankError {
             | Self::Cache(_)
             | Self::Fabric(_)
             | Self::Front(_)
+            | Self::Cuda(_)
             | Self::Model(_)
             | Self::ModelConfiguration(_)
             | Self::Configuration(_)

@@ -10,13 +10,14 @@ use super::meeting;
 use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
 use super::prefill::PrefillHands;
 use super::recorder::Recorder;
-use crate::engine::Llama;
+use crate::engine::{Backend, CpuBackend, DeviceBackend, Llama};
 use crate::fabric::{FabricLimits, PrefillFabric};
 use crate::group::{AnyMember, Forming};
-use crate::launch::{Mode, RankArguments};
+use crate::launch::{Mode, RankArguments, RankDevice};
 use crate::proved::{self, Class};
 use crate::supervisor::say;
 use crate::wire::{RankEnd, RankReceiver, RankToFront, Role, Room};
+use lockstep_kernels::cuda::Cuda;
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
@@ -77,9 +78,36 @@ fn live(
     }
     let (inbox, inputs) = Inputs::new(recorder);
     read_front(receiver, inbox.clone())?;
-    match arguments.role {
-        Role::Decode => Rank::new(arguments, front, inbox, recorder)?.decode(inputs, last_ticket),
-        Role::Prefill => Rank::new(arguments, front, inbox, recorder)?.prefill(inputs, last_ticket),
+    let start = Start { arguments, front, inbox, recorder };
+    match arguments.device {
+        RankDevice::Cpu => start.live_on(CpuBackend, inputs, last_ticket),
+        RankDevice::Cuda { ordinal, kv_type } => {
+            start.live_on(DeviceBackend::new(Cuda::open(ordinal)?, kv_type), inputs, last_ticket)
+        }
+    }
+}
+
+/// What a rank is put together from, beside its backend.
+struct Start<'a> {
+    arguments: &'a RankArguments,
+    front: &'a Front,
+    inbox: Inbox,
+    recorder: &'a Recorder,
+}
+
+impl Start<'_> {
+    fn live_on<B: Backend>(
+        self,
+        backend: B,
+        inputs: Inputs,
+        last_ticket: &mut Option<Ticket>,
+    ) -> Result<(), RankError> {
+        let role = self.arguments.role;
+        let rank = Rank::new(self, backend)?;
+        match role {
+            Role::Decode => rank.decode(inputs, last_ticket),
+            Role::Prefill => rank.prefill(inputs, last_ticket),
+        }
     }
 }
 
@@ -147,22 +175,19 @@ impl Drop for AbortOnPanic {
 }
 
 /// A rank that is being put together.
-struct Rank<'a> {
+struct Rank<'a, B: Backend> {
     arguments: &'a RankArguments,
     front: &'a Front,
     inbox: Inbox,
-    model: Llama,
+    model: Llama<B>,
     configuration: Arc<GroupConfiguration>,
 }
 
-impl<'a> Rank<'a> {
-    fn new(
-        arguments: &'a RankArguments,
-        front: &'a Front,
-        inbox: Inbox,
-        recorder: &Recorder,
-    ) -> Result<Self, RankError> {
-        let model = Llama::load(&arguments.model, arguments.rank as usize, arguments.size as usize)?;
+impl<'a, B: Backend> Rank<'a, B> {
+    fn new(start: Start<'a>, backend: B) -> Result<Self, RankError> {
+        let Start { arguments, front, inbox, recorder } = start;
+        let (rank, size) = (arguments.rank as usize, arguments.size as usize);
+        let model = Llama::load_on(backend, &arguments.model, rank, size)?;
         let stop_tokens = model.config().end_tokens.iter().map(|token| TokenId(*token)).collect();
         let configuration = GroupConfiguration {
             epoch: Epoch(arguments.epoch),
@@ -187,7 +212,7 @@ impl<'a> Rank<'a> {
         Ok(Self { arguments, front, inbox, model, configuration: Arc::new(configuration) })
     }
 
-    fn decode(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+    fn decode(mut self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
         let limits = self.fabric_limits()?;
         let (queue, commands) = device::queue(self.arguments.pages);
         let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
@@ -202,7 +227,7 @@ impl<'a> Rank<'a> {
         self.work(hands, None, (queue, commands), inputs, last_ticket)
     }
 
-    fn prefill(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+    fn prefill(mut self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
         let inbox = self.inbox.clone();
         let sink = move |inbound| {
             let _gone = inbox.send(Input::Prefill(inbound));
@@ -216,7 +241,7 @@ impl<'a> Rank<'a> {
 
     /// Forms both communicators, starts the device, and goes round after round.
     fn work<H: Hands>(
-        self,
+        mut self,
         hands: H,
         fabric: Option<Arc<PrefillFabric>>,
         (queue, commands): (Queue, std::sync::mpsc::Receiver<device::Command>),
@@ -259,13 +284,14 @@ impl<'a> Rank<'a> {
         })?)
     }
 
-    /// What all ranks of a group must have in common: the protocol and the configuration.
+    /// What all ranks of a group must have in common: the protocol, the configuration, and what computes.
     fn fingerprint(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         let words = [
             self.configuration.fingerprint(),
             lockstep_spec::digest::Digest::of(lockstep_spec::FINGERPRINT),
             lockstep_spec::digest::Digest::of(env!("CARGO_PKG_VERSION")),
+            lockstep_spec::digest::Digest::of(&self.arguments.device.kind()),
         ];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
@@ -273,7 +299,7 @@ impl<'a> Rank<'a> {
         bytes
     }
 
-    fn fabric_limits(&self) -> Result<FabricLimits, RankError> {
+    fn fabric_limits(&mut self) -> Result<FabricLimits, RankError> {
         let page = self.model.cache(self.arguments.page_size as usize, 1)?.page_bytes();
         Ok(FabricLimits {
             page_bytes: page,

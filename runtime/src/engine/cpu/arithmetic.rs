@@ -7,6 +7,8 @@
 
 use std::array::from_fn;
 
+use crate::engine::backend::{Matrix, Norm};
+
 /// Width of the independent partial sums of a dot product: 4 SSE or 2 AVX registers.
 const LANES: usize = 16;
 
@@ -45,61 +47,27 @@ pub(super) fn add(target: &mut [f32], source: &[f32]) {
     }
 }
 
-/// A linear map without bias: a weight of shape `[outputs, inputs]`, row-major.
-#[derive(Debug)]
-pub(super) struct Linear {
-    weight: Vec<f32>,
-    outputs: usize,
-    inputs: usize,
-}
-
-impl Linear {
-    /// A map over `weight`, whose length is a multiple of `inputs` (at least 1).
-    pub(super) fn new(weight: Vec<f32>, inputs: usize) -> Self {
-        let outputs = weight.len() / inputs;
-        debug_assert_eq!(weight.len(), outputs * inputs, "weight is not whole rows");
-        Self { weight, outputs, inputs }
-    }
-
-    /// Weight row `index`: what an embedding looks up.
-    pub(super) fn row(&self, index: usize) -> &[f32] {
-        &self.weight[index * self.inputs..][..self.inputs]
-    }
-
-    /// `[positions, inputs]` to `[positions, outputs]`. Each weight row is read once for the whole batch.
-    pub(super) fn apply(&self, input: &[f32]) -> Vec<f32> {
-        let positions = input.len() / self.inputs;
-        let mut output = vec![0.0; positions * self.outputs];
-        for (index, row) in self.weight.chunks_exact(self.inputs).enumerate() {
-            for (position, values) in input.chunks_exact(self.inputs).enumerate() {
-                output[position * self.outputs + index] = dot(row, values);
-            }
+/// `[positions, columns]` to `[positions, rows]` of the map. Each of its rows is read once for the whole batch.
+pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>) -> Vec<f32> {
+    let mut output = vec![0.0; input.len() / map.columns * map.rows];
+    for (index, row) in map.elements.chunks_exact(map.columns).enumerate() {
+        for (position, values) in input.chunks_exact(map.columns).enumerate() {
+            output[position * map.rows + index] = dot(row, values);
         }
-        output
     }
+    output
 }
 
-/// Root-mean-square normalisation with a learnt scale.
-#[derive(Debug)]
-pub(super) struct RmsNorm {
-    /// Scale of each element; its length is the hidden size.
-    pub(super) scale: Vec<f32>,
-    /// Added to the mean square.
-    pub(super) epsilon: f32,
+/// Normalises `[positions, width]`, position by position.
+pub(super) fn norm(input: &[f32], norm: &Norm<Vec<f32>>) -> Vec<f32> {
+    input.chunks_exact(norm.width).flat_map(|values| norm_one(values, norm)).collect()
 }
 
-impl RmsNorm {
-    /// Normalises `[positions, hidden]`, position by position.
-    pub(super) fn apply(&self, input: &[f32]) -> Vec<f32> {
-        input.chunks_exact(self.scale.len()).flat_map(|values| self.one(values)).collect()
-    }
-
-    fn one<'a>(&'a self, values: &'a [f32]) -> impl Iterator<Item = f32> + 'a {
-        #[expect(clippy::cast_precision_loss, reason = "hidden sizes are far below 2^24")]
-        let mean_square = dot(values, values) / values.len() as f32;
-        let inverse = 1.0 / (mean_square + self.epsilon).sqrt();
-        values.iter().zip(&self.scale).map(move |(value, scale)| value * inverse * scale)
-    }
+fn norm_one<'a>(values: &'a [f32], norm: &'a Norm<Vec<f32>>) -> impl Iterator<Item = f32> + 'a {
+    #[expect(clippy::cast_precision_loss, reason = "hidden sizes are far below 2^24")]
+    let mean_square = dot(values, values) / values.len() as f32;
+    let inverse = 1.0 / (mean_square + norm.epsilon).sqrt();
+    values.iter().zip(&norm.scale).map(move |(value, scale)| value * inverse * scale)
 }
 
 /// Replaces `gate` by `silu(gate) * up`, element by element.
@@ -124,7 +92,7 @@ pub(super) fn softmax(scores: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Linear, RmsNorm, dot, gated_silu, softmax};
+    use super::{Matrix, Norm, dot, gated_silu, linear, norm, softmax};
 
     #[test]
     fn dot_covers_blocks_and_remainder() {
@@ -135,15 +103,14 @@ mod tests {
 
     #[test]
     fn linear_rows_are_outputs() {
-        let map = Linear::new(vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], 3);
-        assert_eq!(map.apply(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), [7.0, 3.0, 16.0, 9.0]);
-        assert_eq!(map.row(1), [0.0, 3.0, -1.0]);
+        let map = Matrix { elements: vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], rows: 2, columns: 3 };
+        assert_eq!(linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map), [7.0, 3.0, 16.0, 9.0]);
     }
 
     #[test]
-    fn rms_norm_gives_unit_mean_square_times_scale() {
-        let norm = RmsNorm { scale: vec![1.0, 2.0], epsilon: 0.0 };
-        assert_eq!(norm.apply(&[3.0, 3.0, -5.0, 5.0]), [1.0, 2.0, -1.0, 2.0]);
+    fn norm_gives_unit_mean_square_times_scale() {
+        let unit = Norm { scale: vec![1.0, 2.0], width: 2, epsilon: 0.0 };
+        assert_eq!(norm(&[3.0, 3.0, -5.0, 5.0], &unit), [1.0, 2.0, -1.0, 2.0]);
     }
 
     #[test]
