@@ -30,6 +30,16 @@ pub enum LaunchError {
         "--bootstrap-port and --bootstrap-server are of use over TCP only: add --fabric tcp, or leave them out"
     )]
     NoBootstrap,
+    /// Ranks of launchers would not find each other.
+    #[error(
+        "ranks that launchers start may be on several machines: add --transport tcp --fabric tcp to --ranks external"
+    )]
+    CalledOverTcp,
+    /// A directory is named that is on the ranks' machines.
+    #[error(
+        "with --ranks external each rank has its own directory for traces and evidence: give --trace and --evidence to `lockstep rank`"
+    )]
+    CalledRecords,
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -100,6 +110,8 @@ impl LaunchError {
         match self {
             Self::PagesTooFew { .. }
             | Self::NoBootstrap
+            | Self::CalledOverTcp
+            | Self::CalledRecords
             | Self::Model(_)
             | Self::Text(_)
             | Self::Trace { .. }

@@ -141,7 +141,9 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             }
             Input::Front(FrontToRank::Pause) => self.feed(vec![Fact::PauseWanted(true)]),
             Input::Front(FrontToRank::Resume) => self.feed(vec![Fact::PauseWanted(false)]),
-            Input::Front(FrontToRank::Shutdown) => self.feed(vec![Fact::ShutdownWanted]),
+            Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown) => {
+                self.feed(vec![Fact::ShutdownWanted])
+            }
             input @ (Input::Front(_) | Input::Leg(..) | Input::Prefill(_) | Input::WriteFailed(_)) => {
                 let mut facts = Vec::new();
                 self.hands.take(input, &mut facts)?;

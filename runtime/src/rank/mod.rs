@@ -11,7 +11,7 @@
 //! from the machine of spec alone.
 //!
 //! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`,
-//! `start` and `meeting` (how all of it comes together).
+//! `start`, `site`, `meeting` and `parting` (how all of it comes together, and ends).
 
 mod decode;
 mod device;
@@ -21,8 +21,10 @@ mod hands;
 mod inputs;
 mod meeting;
 mod pacing;
+mod parting;
 mod prefill;
 mod recorder;
+mod site;
 mod start;
 
-pub use start::run;
+pub use start::{run, run_enlisted};
