@@ -80,11 +80,17 @@ fn live(
     read_front(receiver, inbox.clone())?;
     let start = Start { arguments, front, inbox, recorder };
     match arguments.device {
-        RankDevice::Cpu => start.live_on(CpuBackend, inputs, last_ticket),
+        RankDevice::Cpu => start.live_on(CpuBackend::new(threads(arguments.size))?, inputs, last_ticket),
         RankDevice::Cuda { ordinal, kv_type } => {
             start.live_on(DeviceBackend::new(Cuda::open(ordinal)?, kv_type), inputs, last_ticket)
         }
     }
+}
+
+/// This rank's share of the machine's cores, of which the ranks of both groups have as many.
+fn threads(size: u32) -> usize {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    (cores / (2 * size as usize)).max(1)
 }
 
 /// What a rank is put together from, beside its backend.
