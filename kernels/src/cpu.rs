@@ -8,5 +8,5 @@
 pub mod compile;
 pub mod process;
 
-pub use compile::{CompileError, Compiler, Program, Sanitizers, Source};
+pub use compile::{CompileError, Compiler, Library, Program, Sanitizers, Source};
 pub use process::{Cpu, CpuBuffer, CpuError};

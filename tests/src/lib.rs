@@ -10,4 +10,6 @@ pub mod golden;
 pub mod http;
 pub mod places;
 pub mod process;
+pub mod sample;
 pub mod server;
+pub mod standin;

@@ -1,4 +1,4 @@
-//! Compilation of kernels for the CPU: sources in, an executable file out, kept for the next time.
+//! Compilation of kernels for the CPU: sources in, a program or a shared library out, kept for the next time.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,10 +13,21 @@ use thiserror::Error;
 use crate::kernel::{Entry, Kernel};
 
 const CRATE: &str = env!("CARGO_MANIFEST_DIR");
-const FLAGS: [&str; 5] = ["-std=c++17", "-O1", "-Wall", "-Wno-unknown-pragmas", "-Wno-unused-function"];
+const FLAGS: [&str; 7] = [
+    "-std=c++17",
+    "-O1",
+    "-Wall",
+    "-Wno-unknown-pragmas",
+    "-Wno-unused-function",
+    "-fPIC",
+    "-fvisibility=hidden",
+];
+/// A library leaves a kernel that faults by a long jump, which a fortified one is not trusted with.
+const LIBRARY_FLAGS: [&str; 3] = ["-shared", "-pthread", "-U_FORTIFY_SOURCE"];
 const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
-const SHIM_SOURCES: [&str; 2] = ["shim/fiber_shim.cpp", "shim/harness.cpp"];
+const SCHEDULER: &str = "shim/fiber_shim.cpp";
+const HARNESS: &str = "shim/harness.cpp";
 const HEADERS: [&str; 8] = [
     "cuda/cache.cuh",
     "cuda/dialect.cuh",
@@ -123,6 +134,35 @@ pub struct Program {
     pub(super) binary: PathBuf,
 }
 
+/// A shared library of C++ files and, if it has any kernels, of their entries and the fibers that run them.
+#[derive(Clone, Copy, Debug)]
+pub struct Library<'a> {
+    /// Its name in messages and in the cache.
+    pub name: &'a str,
+    /// Where its files are.
+    pub folder: &'a Path,
+    /// Its files; those that end in `.cpp` are compiled, the others are included by them.
+    pub files: &'a [&'a str],
+    /// Its kernels; `entry.hpp` declares what the files see of them.
+    pub kernels: &'a [Source],
+}
+
+/// What a compilation starts from: the text of a translation unit, under a name.
+struct Unit {
+    name: String,
+    text: String,
+}
+
+impl Unit {
+    fn of(folder: &Path, name: &str) -> Result<Self, CompileError> {
+        Ok(Self { name: name.to_owned(), text: read_file(&folder.join(name))? })
+    }
+
+    fn entries(sources: &[Source]) -> Self {
+        Self { name: "entries.cpp".to_owned(), text: program_text(sources) }
+    }
+}
+
 impl Compiler {
     /// `$CXX`, or else g++.
     #[must_use]
@@ -136,41 +176,77 @@ impl Compiler {
     /// # Errors
     /// [`CompileError`].
     pub fn compile(&self, sources: &[Source]) -> Result<Program, CompileError> {
-        let headers = HEADERS.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let mut units = vec![("entries.cpp", program_text(sources))];
-        for name in SHIM_SOURCES {
-            units.push((name, read(name)?));
+        let files = [SCHEDULER, HARNESS].map(|name| Unit::of(Path::new(CRATE), name));
+        let mut units = vec![Unit::entries(sources)];
+        units.extend(files.into_iter().collect::<Result<Vec<_>, _>>()?);
+        let objects = self.objects(&units, &headers()?, None)?;
+        Ok(Program { binary: self.linked("kernels", &objects, &[])? })
+    }
+
+    /// Compiles a shared library; the path of its file, whose name is of the cache's choosing.
+    ///
+    /// # Errors
+    /// [`CompileError`].
+    pub fn library(&self, library: Library<'_>) -> Result<PathBuf, CompileError> {
+        let mut headers = headers()?;
+        let mut objects = Vec::new();
+        if !library.kernels.is_empty() {
+            let units = [Unit::entries(library.kernels), Unit::of(Path::new(CRATE), SCHEDULER)?];
+            objects = self.objects(&units, &headers, None)?;
         }
-        let objects = thread::scope(|scope| {
-            let headers = &headers;
-            let units = units.iter();
-            let threads: Vec<_> =
-                units.map(|(name, text)| scope.spawn(move || self.object(name, text, headers))).collect();
+        let mut units = Vec::new();
+        for name in library.files {
+            let unit = Unit::of(library.folder, name)?;
+            if name.ends_with(".cpp") { units.push(unit) } else { headers.push(unit.text) }
+        }
+        objects.extend(self.objects(&units, &headers, Some(library.folder))?);
+        self.linked(library.name, &objects, &LIBRARY_FLAGS)
+    }
+
+    /// Compiles translation units, all at the same time.
+    fn objects(
+        &self,
+        units: &[Unit],
+        headers: &[String],
+        include: Option<&Path>,
+    ) -> Result<Vec<PathBuf>, CompileError> {
+        thread::scope(|scope| {
+            let object = |unit| scope.spawn(move || self.object(unit, headers, include));
+            let threads: Vec<_> = units.iter().map(object).collect();
             let ended = |_| self.refused("a source", b"its thread ended".to_vec());
-            threads.into_iter().map(|thread| thread.join().map_err(ended)?).collect::<Result<Vec<_>, _>>()
-        })?;
-        let binary = self.cached("kernels", &objects, |output| {
-            let mut command = Command::new(&self.command);
-            command.args(self.flags()).args(&objects).arg("-o").arg(output);
-            self.run(command, "the objects")
-        })?;
-        Ok(Program { binary })
+            threads.into_iter().map(|thread| thread.join().map_err(ended)?).collect()
+        })
     }
 
     /// Compiles one translation unit.
-    fn object(&self, name: &str, text: &str, headers: &[String]) -> Result<PathBuf, CompileError> {
-        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
-        self.cached(&stem, &(text, headers), |output| {
+    fn object(
+        &self,
+        unit: &Unit,
+        headers: &[String],
+        include: Option<&Path>,
+    ) -> Result<PathBuf, CompileError> {
+        let stem = Path::new(&unit.name).file_stem().unwrap_or_default().to_string_lossy();
+        self.cached(&stem, &(&unit.text, headers), |output| {
             let copy = PathBuf::from(format!("{}.cpp", output.display()));
-            fs::write(&copy, text).map_err(in_file(&copy))?;
+            fs::write(&copy, &unit.text).map_err(in_file(&copy))?;
             let mut command = Command::new(&self.command);
             command.args(self.flags()).arg("-c").arg(&copy).arg("-o").arg(output);
-            for folder in ["cuda", "shim"] {
-                command.arg("-I").arg(Path::new(CRATE).join(folder));
+            let own = ["cuda", "shim"].map(|folder| Path::new(CRATE).join(folder));
+            for folder in own.iter().map(PathBuf::as_path).chain(include) {
+                command.arg("-I").arg(folder);
             }
-            let result = self.run(command, name);
+            let result = self.run(command, &unit.name);
             fs::remove_file(&copy).map_err(in_file(&copy))?;
             result
+        })
+    }
+
+    /// Links objects.
+    fn linked(&self, name: &str, objects: &[PathBuf], flags: &[&str]) -> Result<PathBuf, CompileError> {
+        self.cached(name, &(objects, flags), |output| {
+            let mut command = Command::new(&self.command);
+            command.args(self.flags()).args(objects).args(flags).arg("-o").arg(output);
+            self.run(command, "the objects")
         })
     }
 
@@ -227,9 +303,17 @@ fn program_text(sources: &[Source]) -> String {
     text + &entries + "};\n    return all;\n}\n"
 }
 
+/// The texts of what the kernels and the shim include.
+fn headers() -> Result<Vec<String>, CompileError> {
+    HEADERS.into_iter().map(read).collect()
+}
+
 fn read(name: &str) -> Result<String, CompileError> {
-    let path = Path::new(CRATE).join(name);
-    fs::read_to_string(&path).map_err(in_file(&path))
+    read_file(&Path::new(CRATE).join(name))
+}
+
+fn read_file(path: &Path) -> Result<String, CompileError> {
+    fs::read_to_string(path).map_err(in_file(path))
 }
 
 fn in_file(path: &Path) -> impl Fn(io::Error) -> CompileError {

@@ -34,6 +34,21 @@ pub enum LaunchError {
     /// The ranks can not be placed on this machine's devices.
     #[error(transparent)]
     Placement(#[from] PlacementError),
+    /// Ranks of launchers would not find each other.
+    #[error(
+        "ranks that launchers start may be on several machines: add --transport tcp --fabric tcp to --ranks external"
+    )]
+    CalledOverTcp,
+    /// A directory is named that is on the ranks' machines.
+    #[error(
+        "with --ranks external each rank has its own directory for traces and evidence: give --trace and --evidence to `lockstep rank`"
+    )]
+    CalledRecords,
+    /// Devices are named that are on the ranks' machines.
+    #[error(
+        "with --ranks external each rank says what computes: give --device, --cuda-devices, --kv-type and --kv-memory to `lockstep rank`"
+    )]
+    CalledDevices,
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -105,6 +120,9 @@ impl LaunchError {
             Self::PagesTooFew { .. }
             | Self::NoBootstrap
             | Self::Placement(_)
+            | Self::CalledOverTcp
+            | Self::CalledRecords
+            | Self::CalledDevices
             | Self::Model(_)
             | Self::Text(_)
             | Self::Trace { .. }

@@ -6,14 +6,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, value_parser};
 use lockstep_kernels::cuda::{self, Missing};
 use thiserror::Error;
 
 use crate::engine::CacheType;
 
 /// What the command line says of devices.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub struct DeviceFlags {
     /// What computes: the CPU, CUDA devices, or CUDA devices where each rank of a group gets one and else the CPU
     #[arg(long, value_enum, default_value_t)]
@@ -24,6 +24,10 @@ pub struct DeviceFlags {
     /// Type of keys and values on CUDA devices [default: f32]
     #[arg(long, value_enum)]
     pub kv_type: Option<CacheType>,
+    /// Memory of each rank for KV pages, in MiB; where fewer than --pages fit, all ranks of a group take as many as fit the one with the
+    /// least room [default: no limit]
+    #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=16_777_216))]
+    pub kv_memory: Option<u64>,
 }
 
 /// What is to compute.
@@ -94,6 +98,12 @@ pub enum RankDevice {
 }
 
 impl DeviceFlags {
+    /// Bytes of each rank for KV pages, if they are limited.
+    #[must_use]
+    pub fn kv_bytes(&self) -> Option<u64> {
+        self.kv_memory.map(|mebibytes| mebibytes << 20)
+    }
+
     /// Places groups of `tp` ranks on what this machine has. CUDA is looked for only if it may be used.
     ///
     /// # Errors
@@ -204,7 +214,7 @@ mod tests {
     const NO_DRIVER: Result<usize, Missing> = Err(Missing::DriverLibrary);
 
     fn flags(device: DeviceKind, cuda_devices: &[usize]) -> DeviceFlags {
-        DeviceFlags { device, cuda_devices: cuda_devices.into(), kv_type: None }
+        DeviceFlags { device, cuda_devices: cuda_devices.into(), ..DeviceFlags::default() }
     }
 
     fn ordinals(flags: &DeviceFlags, tp: u32, count: usize) -> Option<Vec<usize>> {

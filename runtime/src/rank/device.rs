@@ -253,7 +253,7 @@ impl AllReduce for Communicator<'_> {
     }
 
     fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
-        let tag = Tag { shape: data.len() as u64, ..super::driver::tag(&self.ticket) };
+        let tag = Tag { shape: data.len() as u64, ..super::collective::tag(&self.ticket) };
         self.mesh.all_reduce_sum(tag, data, PEER_DEADLINE).map_err(CollectiveError::new)
     }
 }

@@ -67,6 +67,9 @@ pub(super) enum RankError {
     /// The trace's file.
     #[error("the trace cannot be begun: {0}; name an empty directory that can be written with --trace")]
     Trace(std::io::Error),
+    /// The group started, and this rank was not told to take memory for pages.
+    #[error("the group started before this rank had pages")]
+    NoCache,
     /// The machine launched a forward and named no plan.
     #[error("a forward was entered without its plan")]
     NoPlan,
@@ -108,6 +111,7 @@ impl RankError {
             | Self::Thread(..)
             | Self::TooManyPages { .. }
             | Self::Trace(_)
+            | Self::NoCache
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),
         };

@@ -1,0 +1,66 @@
+//! The stand-ins for libcuda and libnccl: built from `standin/` and the kernels' own sources, found by a child process alone.
+//!
+//! Nothing that ran with them ran on a GPU. What they imitate is at the head of `standin/standin.hpp`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lockstep_kernels::cpu::{CompileError, Compiler, Library, Sanitizers, Source};
+
+use crate::places::workspace;
+
+const CUDA_FILES: [&str; 4] = ["standin.hpp", "memory.cpp", "standin_cuda.cpp", "stream.cpp"];
+
+/// A folder with the libraries under the names that are looked for.
+#[derive(Clone, Debug)]
+pub struct Standin {
+    folder: PathBuf,
+}
+
+impl Standin {
+    /// The stand-in for the driver alone, as on a machine without NCCL. Compiled into `cache`, once.
+    ///
+    /// # Panics
+    /// If the compiler is missing.
+    #[must_use]
+    pub fn cuda(cache: &Path) -> Self {
+        let cuda = compiled(cache, "standin_cuda", &CUDA_FILES, &sources()).unwrap();
+        Self::of(cache, "standin-cuda", &[("libcuda.so.1", cuda)])
+    }
+
+    /// Links the libraries to their names, in a folder whose name says what they are.
+    fn of(cache: &Path, name: &str, libraries: &[(&str, PathBuf)]) -> Self {
+        let folder = cache.join(name);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, library) in libraries {
+            link(library, &folder.join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// Lets a command's process find the stand-ins, with this many devices.
+    pub fn lend<'a>(&self, command: &'a mut Command, devices: u32) -> &'a mut Command {
+        command.env("LD_LIBRARY_PATH", &self.folder).env("STANDIN_DEVICES", devices.to_string())
+    }
+}
+
+fn sources() -> Vec<Source> {
+    Source::all().unwrap()
+}
+
+fn compiled(cache: &Path, name: &str, files: &[&str], kernels: &[Source]) -> Result<PathBuf, CompileError> {
+    let folder = workspace().join("tests/standin");
+    Compiler::new(cache, Sanitizers::Off).library(Library { name, folder: &folder, files, kernels })
+}
+
+/// Makes `name` a link to `library`; tests in other processes may do the same at the same time.
+fn link(library: &Path, name: &Path) -> io::Result<()> {
+    if fs::read_link(name).is_ok_and(|target| target == library) {
+        return Ok(());
+    }
+    let fresh = name.with_extension(std::process::id().to_string());
+    std::os::unix::fs::symlink(library, &fresh)?;
+    fs::rename(&fresh, name)
+}

@@ -1,0 +1,67 @@
+//! The driver's stand-in: kernels give what they give on the CPU, and what a device leaves undefined is noticed.
+
+use lockstep_kernels::cpu::{Compiler, Sanitizers, Source};
+use lockstep_tests::sample::{Outcome, compute};
+use lockstep_tests::server::output;
+
+use crate::common::{cache, device_rank, driver, run};
+
+fn on_the_cpu() -> Outcome {
+    let compiler = Compiler::new(cache(), Sanitizers::Off);
+    compute(&mut compiler.compile(&Source::all().unwrap()).unwrap().start().unwrap()).unwrap()
+}
+
+#[test]
+fn device_computes_what_the_cpu_computes_from_the_same_sources() {
+    let (code, answer, errors) = run(&["kernels", "0"]);
+    assert_eq!(code, 0, "{errors}");
+    let found: Outcome = serde_json::from_str(&answer).unwrap();
+    assert_eq!(found, on_the_cpu());
+    assert!(found.tokens.iter().any(|&token| token != 0), "a choice that cannot be wrong: {found:?}");
+}
+
+#[test]
+fn device_that_is_not_there_is_an_error_that_names_it() {
+    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "2"]), 2));
+    assert_eq!(code, 1);
+    assert!(errors.contains("could not open the device"), "{errors}");
+    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "1"]), 2));
+    assert_eq!(code, 0, "{errors}");
+    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "0"]), 0));
+    assert_eq!(code, 1);
+    assert!(errors.contains("finds no device"), "{errors}");
+}
+
+#[test]
+fn device_memory_that_was_never_written_is_poisoned() {
+    assert_eq!(run(&["misuse", "fresh"]).1.trim(), "[a5, a5, a5]");
+}
+
+#[test]
+fn device_accesses_outside_live_memory_end_in_an_error_that_names_kernel_and_place() {
+    let (code, answer, errors) = run(&["misuse", "right"]);
+    assert_eq!((code, answer.contains("[7, 7,")), (0, true), "{errors}");
+    for (what, evidence) in [
+        (
+            "freed",
+            "fails in vote_min: 1 bytes from byte 0 of freed memory of 640 bytes on are not device memory",
+        ),
+        ("beyond", "fails in vote_min: access to byte 1280 of an allocation of 640 bytes"),
+        ("fringe", "fails in vote_min: something was written just outside an allocation of 312 bytes"),
+    ] {
+        let (code, _, errors) = run(&["misuse", what]);
+        assert_eq!(code, 1, "{what} passed: {errors}");
+        assert!(errors.contains(evidence), "{what}: {errors}");
+        assert!(errors.contains("ILLEGAL_ADDRESS"), "{what}: {errors}");
+    }
+}
+
+#[test]
+fn device_loads_only_entries_that_the_ptx_has() {
+    assert!(run(&["misuse", "entry"]).1.contains("CUDA_ERROR_NOT_FOUND"));
+}
+
+#[test]
+fn device_streams_run_on_their_own_and_wait_for_events() {
+    assert_eq!(run(&["misuse", "order"]).1.trim(), "[1] false [2] true");
+}
