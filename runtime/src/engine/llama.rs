@@ -54,7 +54,7 @@ impl Llama {
     /// # Errors
     /// [`ModelError`], naming the file, field or tensor that is to blame.
     pub fn load(directory: &Path, rank: usize, size: usize) -> Result<Self, ModelError> {
-        Self::load_on(CpuBackend, directory, rank, size)
+        Self::load_on(CpuBackend::default(), directory, rank, size)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What ends a rank, sorted by blame.
 
-use crate::engine::{CacheError, ConfigError, ForwardError, ModelError};
+use crate::engine::{BackendError, CacheError, ConfigError, ForwardError, ModelError};
 use crate::fabric::FabricError;
 use crate::group::GroupError;
 use crate::wire::{RankToFront, WireError};
@@ -30,6 +30,9 @@ pub(super) enum RankError {
     /// The front end.
     #[error(transparent)]
     Front(#[from] WireError),
+    /// The engine of this rank.
+    #[error("the engine of this rank does not start: {0}")]
+    Backend(#[from] BackendError),
     /// The CUDA device of this rank.
     #[error("the device of this rank does not open: {0}")]
     Cuda(#[from] CudaError),
@@ -98,6 +101,7 @@ impl RankError {
             | Self::Cache(_)
             | Self::Fabric(_)
             | Self::Front(_)
+            | Self::Backend(_)
             | Self::Cuda(_)
             | Self::Model(_)
             | Self::ModelConfiguration(_)

@@ -64,7 +64,7 @@ pub(crate) fn on_every_rank<T: Send>(
     size: usize,
     work: impl Fn(&mut Llama, &mut Mesh) -> T + Sync,
 ) -> Vec<T> {
-    on_every_rank_of(size, || CpuBackend, work)
+    on_every_rank_of(size, CpuBackend::default, work)
 }
 
 /// Likewise, on a backend.

@@ -7,26 +7,45 @@
 
 use std::array::from_fn;
 
+use lockstep_kernels::wide::on_widest_vectors;
+
+use super::threads::Threads;
 use crate::engine::backend::{Matrix, Norm};
 
-/// Width of the independent partial sums of a dot product: 4 SSE or 2 AVX registers.
+/// Width of the independent partial sums of a dot product: 4 registers of SSE, 2 of AVX or 1 of AVX-512.
 const LANES: usize = 16;
+/// Rows of a linear map that are taken together: their sums do not wait for one another.
+const TILE: usize = 4;
 
 /// Dot product, summed in [`LANES`] interleaved lanes, whose sums are added pairwise, and then the remainder.
+#[inline(always)]
 pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let (left_blocks, left_rest) = left.as_chunks::<LANES>();
-    let (right_blocks, right_rest) = right.as_chunks::<LANES>();
-    let mut lanes = [0.0f32; LANES];
-    for (a, b) in left_blocks.iter().zip(right_blocks) {
-        for ((sum, a), b) in lanes.iter_mut().zip(a).zip(b) {
-            *sum += a * b;
+    let [product] = dots([left], right);
+    product
+}
+
+/// The dot products of several rows with the same values, each as [`dot`] gives it.
+#[inline(always)]
+fn dots<const ROWS: usize>(rows: [&[f32]; ROWS], values: &[f32]) -> [f32; ROWS] {
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    let rows = rows.map(|row| row.as_chunks::<LANES>());
+    let rows_of_blocks = rows.map(|(row, _)| &row[..blocks.len()]);
+    let mut lanes = [[0.0f32; LANES]; ROWS];
+    for (index, block) in blocks.iter().enumerate() {
+        for (sums, row) in lanes.iter_mut().zip(rows_of_blocks) {
+            for ((sum, a), b) in sums.iter_mut().zip(&row[index]).zip(block) {
+                *sum += a * b;
+            }
         }
     }
-    let rest: f32 = left_rest.iter().zip(right_rest).map(|(a, b)| a * b).sum();
-    pairwise_sum(lanes) + rest
+    from_fn(|row| {
+        let rest: f32 = rows[row].1.iter().zip(rest).map(|(a, b)| a * b).sum();
+        pairwise_sum(lanes[row]) + rest
+    })
 }
 
 /// Adds the upper half of the lanes to the lower until one is left.
+#[inline(always)]
 fn pairwise_sum(lanes: [f32; LANES]) -> f32 {
     let eight: [f32; 8] = from_fn(|lane| lanes[lane] + lanes[lane + 8]);
     let four: [f32; 4] = from_fn(|lane| eight[lane] + eight[lane + 4]);
@@ -34,6 +53,7 @@ fn pairwise_sum(lanes: [f32; LANES]) -> f32 {
 }
 
 /// Adds `scale * source` to `target`, element by element.
+#[inline(always)]
 pub(super) fn add_scaled(target: &mut [f32], scale: f32, source: &[f32]) {
     for (sum, value) in target.iter_mut().zip(source) {
         *sum += scale * value;
@@ -47,15 +67,52 @@ pub(super) fn add(target: &mut [f32], source: &[f32]) {
     }
 }
 
-/// `[positions, columns]` to `[positions, rows]` of the map. Each of its rows is read once for the whole batch.
-pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>) -> Vec<f32> {
-    let mut output = vec![0.0; input.len() / map.columns * map.rows];
-    for (index, row) in map.elements.chunks_exact(map.columns).enumerate() {
-        for (position, values) in input.chunks_exact(map.columns).enumerate() {
-            output[position * map.rows + index] = dot(row, values);
+/// `[positions, columns]` to `[positions, rows]` of the map, whose rows the threads share.
+pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
+    let positions = input.len() / map.columns;
+    let rows = threads.part(map.rows, TILE);
+    let mut by_row = vec![0.0; map.rows * positions];
+    threads.fill(&mut by_row, rows * positions, map.elements.len() * positions, |part, output| {
+        let rows = &map.elements[part * rows * map.columns..];
+        on_widest_vectors(|| multiply(rows, input, map.columns, output));
+    });
+    transposed(by_row, positions)
+}
+
+/// Fills `output`, `[rows, positions]`, from as many of `rows` and `[positions, columns]`. Each row is read once for the
+/// whole batch.
+#[inline(always)]
+fn multiply(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
+    let positions = input.len() / columns;
+    let mut tiles = output.chunks_exact_mut(TILE * positions);
+    let mut rest = rows;
+    for tile in &mut tiles {
+        let (rows, below) = rest.split_at(TILE * columns);
+        multiply_tile::<TILE>(rows, input, columns, tile);
+        rest = below;
+    }
+    for (row, output) in rest.chunks_exact(columns).zip(tiles.into_remainder().chunks_exact_mut(positions)) {
+        multiply_tile::<1>(row, input, columns, output);
+    }
+}
+
+#[inline(always)]
+fn multiply_tile<const ROWS: usize>(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
+    let positions = input.len() / columns;
+    let rows: [&[f32]; ROWS] = from_fn(|row| &rows[row * columns..][..columns]);
+    for (position, values) in input.chunks_exact(columns).enumerate() {
+        for (row, product) in dots(rows, values).into_iter().enumerate() {
+            output[row * positions + position] = product;
         }
     }
-    output
+}
+
+/// `[rows, positions]` to `[positions, rows]`.
+fn transposed(by_row: Vec<f32>, positions: usize) -> Vec<f32> {
+    if positions == 1 {
+        return by_row;
+    }
+    (0..positions).flat_map(|position| by_row.iter().skip(position).step_by(positions)).copied().collect()
 }
 
 /// Normalises `[positions, width]`, position by position.
@@ -92,7 +149,7 @@ pub(super) fn softmax(scores: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Matrix, Norm, dot, gated_silu, linear, norm, softmax};
+    use super::{Matrix, Norm, Threads, dot, gated_silu, linear, norm, softmax};
 
     #[test]
     fn dot_covers_blocks_and_remainder() {
@@ -104,7 +161,44 @@ mod tests {
     #[test]
     fn linear_rows_are_outputs() {
         let map = Matrix { elements: vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], rows: 2, columns: 3 };
-        assert_eq!(linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map), [7.0, 3.0, 16.0, 9.0]);
+        let output = linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
+        assert_eq!(output, [7.0, 3.0, 16.0, 9.0]);
+    }
+
+    #[test]
+    fn linear_is_dot_products_in_bits_for_any_threads_tiles_and_remainders() {
+        let ramp = |length: usize| (0..length).map(|at| (at as f32 * 0.37).sin()).collect::<Vec<f32>>();
+        for (rows, columns, positions) in [(1, 5, 1), (4, 16, 3), (7, 33, 2), (515, 130, 5), (2050, 131, 1)] {
+            let (map, input) =
+                (Matrix { elements: ramp(rows * columns), rows, columns }, ramp(positions * columns));
+            let values = input.chunks_exact(columns);
+            let expected: Vec<u32> = values
+                .flat_map(|values| {
+                    map.elements.chunks_exact(columns).map(|row| plain_dot(row, values).to_bits())
+                })
+                .collect();
+            for threads in [1, 2, 3] {
+                let output = linear(&input, &map, &Threads::new(threads).unwrap());
+                let found: Vec<u32> = output.into_iter().map(f32::to_bits).collect();
+                assert!(found == expected, "{rows} x {columns}, {positions} positions, {threads} threads");
+            }
+        }
+    }
+
+    /// The definition of a dot product's bits, one addition at a time.
+    fn plain_dot(left: &[f32], right: &[f32]) -> f32 {
+        let whole = left.len() / 16 * 16;
+        let mut lanes = [0.0f32; 16];
+        for at in 0..whole {
+            lanes[at % 16] += left[at] * right[at];
+        }
+        let mut width = 8;
+        while width > 0 {
+            (0..width).for_each(|lane| lanes[lane] += lanes[lane + width]);
+            width /= 2;
+        }
+        let rest: f32 = (whole..left.len()).map(|at| left[at] * right[at]).sum();
+        lanes[0] + rest
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The CPU as a backend: plain Rust, everything in `f32`.
 //!
-//! Reading order: here, [`arithmetic`], [`attention`], [`pages`].
+//! Reading order: here, [`threads`], [`arithmetic`], [`attention`], [`pages`].
 
 mod arithmetic;
 mod attention;
 mod pages;
+mod threads;
 
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
@@ -13,9 +14,23 @@ use super::cache::{CacheError, CacheShape, KvCache};
 use super::greedy::Choice;
 use super::weights::Tensor;
 
-/// The CPU.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CpuBackend;
+use threads::Threads;
+
+/// The CPU: the caller's thread, unless it has more.
+#[derive(Debug, Default)]
+pub struct CpuBackend {
+    threads: Threads,
+}
+
+impl CpuBackend {
+    /// Computes with so many threads, and the same bits with any number.
+    ///
+    /// # Errors
+    /// If the system does not start them.
+    pub fn new(threads: usize) -> Result<Self, BackendError> {
+        Ok(Self { threads: Threads::new(threads)? })
+    }
+}
 
 impl Backend for CpuBackend {
     type Buffer = Vec<f32>;
@@ -49,7 +64,7 @@ impl Backend for CpuBackend {
     }
 
     fn linear(&mut self, input: &Vec<f32>, map: &Matrix<Vec<f32>>) -> Result<Vec<f32>, BackendError> {
-        Ok(arithmetic::linear(input, map))
+        Ok(arithmetic::linear(input, map, &self.threads))
     }
 
     fn attend(
@@ -58,7 +73,7 @@ impl Backend for CpuBackend {
         batch: &Batch<'_>,
         cache: &mut KvCache,
     ) -> Result<Vec<f32>, BackendError> {
-        Ok(attention::attend(heads, batch, cache))
+        Ok(attention::attend(heads, batch, cache, &self.threads))
     }
 
     fn gated_silu(&mut self, mut gate: Vec<f32>, up: &Vec<f32>) -> Result<Vec<f32>, BackendError> {
