@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudarc::driver::result::memset_d8_async;
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError,
-    LaunchArgs, LaunchConfig, PushKernelArg,
+    LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
 use super::available::{Missing, device_count};
+use super::communicator::Communicator;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
 use crate::device::{Device, UNWRITTEN};
@@ -67,6 +68,8 @@ pub enum CudaError {
 /// An open device: its context, one stream, and every entry point loaded.
 #[derive(Debug)]
 pub struct Cuda {
+    /// Its group, while it is in one.
+    pub(super) communicator: Option<Communicator>,
     stream: Arc<CudaStream>,
     functions: BTreeMap<Entry, CudaFunction>,
 }
@@ -98,7 +101,7 @@ impl Cuda {
         let architecture =
             Architecture::newest_for((major, minor)).ok_or(CudaError::TooOld { major, minor })?;
         let stream = context.new_stream().map_err(refused("make a stream"))?;
-        Ok(Self { stream, functions: load_all(&context, architecture)? })
+        Ok(Self { communicator: None, stream, functions: load_all(&context, architecture)? })
     }
 
     /// The stream that everything is enqueued on; collectives belong on it too.
@@ -107,7 +110,7 @@ impl Cuda {
     }
 
     fn check(&self, entry: Entry, buffer: &CudaBuffer) -> Result<(), CudaError> {
-        match buffer.bytes.context() == self.stream.context() {
+        match buffer.is_of(&self.stream) {
             true => Ok(()),
             false => Err(CudaError::Foreign { entry }),
         }
@@ -141,6 +144,10 @@ impl Device for Cuda {
         Ok(CudaBuffer { element, bytes: filled.map_err(refused("make a buffer"))? })
     }
 
+    fn free_bytes(&self) -> Option<u64> {
+        self.stream.context().mem_get_info().ok().map(|(free, _)| free as u64)
+    }
+
     fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {
         self.stream.clone_dtoh(&buffer.bytes).map_err(refused("copy from the device"))
     }
@@ -159,6 +166,17 @@ impl Device for Cuda {
         // SAFETY: a `Call` has the arguments of its kernel's signature, and its buffers have the lengths it indexes.
         unsafe { launch.launch(call.launch.into()) }.map_err(refused("launch a kernel"))?;
         Ok(())
+    }
+}
+
+impl CudaBuffer {
+    pub(super) fn is_of(&self, stream: &CudaStream) -> bool {
+        self.bytes.context() == stream.context()
+    }
+
+    /// Its address for what is enqueued on `stream` and writes it; to be held until that is.
+    pub(super) fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.bytes.device_ptr_mut(stream)
     }
 }
 
