@@ -91,7 +91,7 @@ const UNBROKEN: [(&str, &str); 8] = [
     ("MIN of what ranks have retired, and pending verdicts", "no rule but the reduction itself"),
 ];
 
-const NOT_COVERED: [&str; 13] = [
+const NOT_COVERED: [&str; 14] = [
     "What reductions may hide: worlds move the lowest rank first between two collectives, and let all ranks take a completed collective's outcome in one step. Both are compared with what they stand for at 2 × 1: all interleavings, and completions rank by rank.",
     "Larger tables: slots, pages, page sizes and outputs beyond those of the runs are argued. Behaviour depends on who lacks what, not on how much.",
     "The prefill group at any number of ranks: the agreed level exists for the decode group alone.",
@@ -104,5 +104,6 @@ const NOT_COVERED: [&str; 13] = [
     "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the driver (its recorded runs are judged by `validate`), and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
     "Four and more ranks are argued, not exhausted: ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
+    "The start of a group: ranks that die in it (the transports notice), and more than three. Assumed: a rank that prepares comes to an end, by its own deadlines.",
     "Graphics processors: no run of this project has used one.",
 ];

@@ -20,7 +20,7 @@ fn check_streamed(server: &Deployment, golden: &Golden) {
 }
 
 /// Every reference answer at once, whole and streamed.
-fn check_all(server: &Deployment) {
+pub(crate) fn check_all(server: &Deployment) {
     let goldens = goldens();
     thread::scope(|scope| {
         for golden in &goldens {
@@ -65,6 +65,16 @@ fn answers_under_page_pressure_are_the_same() {
         server.wait_until_drained(8);
         let resumes = server.health().1["resumes"].as_u64().unwrap();
         assert!(resumes > 0, "no request gave its pages up, so this showed nothing");
+    }
+}
+
+/// Pages are as many as the memory that they may take holds; a rank of two has half of each page's heads.
+#[test]
+fn answers_with_a_limit_of_memory_are_the_same() {
+    for (size, pages) in [(1, 64), (2, 128)] {
+        let server = Deployment::start(&format!("--tp {size} --page-size 8 --kv-memory 1"));
+        check_all(&server);
+        server.wait_until_drained(pages);
     }
 }
 

@@ -49,6 +49,11 @@ impl Drop for Deployment {
 
 impl Deployment {
     pub(crate) fn start(arguments: &str) -> Self {
+        Self::start_where(arguments, |command| command)
+    }
+
+    /// The same with what `prepare` makes of the command.
+    pub(crate) fn start_where(arguments: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let scratch = Scratch::default();
         let traces = scratch.path("traces");
         let arguments = arguments.split_whitespace();
@@ -57,7 +62,7 @@ impl Deployment {
             .chain(arguments)
             .collect();
         let mut command = command(&scratch, &arguments);
-        Self(server::Server::start(scratch, &mut command))
+        Self(server::Server::start(scratch, prepare(&mut command)))
     }
 
     /// A stream that goes on for long and has begun.

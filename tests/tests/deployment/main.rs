@@ -10,6 +10,7 @@ mod answers;
 mod bootstrap;
 mod chaos;
 mod common;
+mod cuda;
 mod leaving;
 mod losses;
 mod pausing;

@@ -1,0 +1,69 @@
+//! Deployments whose ranks compute on CUDA devices, with stand-ins for the driver and for NCCL: **none of this runs on a GPU**. The
+//! kernels' own sources compute; everything else is what serves on one.
+
+use std::path::Path;
+use std::sync::OnceLock;
+
+use lockstep_tests::server::{Scratch, output};
+use lockstep_tests::standin::Standin;
+
+use crate::answers::check_all;
+use crate::common::{Deployment, command};
+
+fn cache() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+fn whole() -> &'static Standin {
+    static WHOLE: OnceLock<Standin> = OnceLock::new();
+    WHOLE.get_or_init(|| Standin::whole(cache()))
+}
+
+fn without_nccl() -> &'static Standin {
+    static WITHOUT: OnceLock<Standin> = OnceLock::new();
+    WITHOUT.get_or_init(|| Standin::without_nccl(cache()))
+}
+
+/// Reference answers from a deployment on this many devices, and what its ranks said.
+fn check(standin: &Standin, devices: u32, arguments: &str) -> String {
+    let server = Deployment::start_where(arguments, |command| standin.lend(command, devices));
+    check_all(&server);
+    server.wait_until_drained(256);
+    server.errors()
+}
+
+#[test]
+fn cuda_answers_are_the_references_in_groups_that_sum_in_nccl() {
+    for arguments in ["--tp 2 --device cuda --collectives nccl", "--tp 4 --no-overlap --collectives nccl"] {
+        let said = check(whole(), 4, arguments);
+        assert!(said.contains("CUDA devices 0, 1, 2, 3 compute"), "{said}");
+        assert!(!said.contains("between the hosts"), "{said}");
+    }
+}
+
+#[test]
+fn cuda_answers_are_the_references_where_nccl_is_missing() {
+    let said = check(without_nccl(), 2, "--tp 2 --device cuda");
+    assert!(said.contains("libnccl") && said.contains("sums meet between the hosts"), "{said}");
+}
+
+#[test]
+fn cuda_group_ends_where_nccl_is_demanded_and_missing() {
+    let scratch = Scratch::default();
+    let arguments = ["serve", "--port", "0", "--tp", "2", "--device", "cuda", "--collectives", "nccl"];
+    let (code, _, errors) = output(without_nccl().lend(&mut command(&scratch, &arguments), 2));
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("--collectives nccl demands"), "{errors}");
+    assert_eq!(scratch.left_behind(), 0);
+}
+
+#[test]
+fn cuda_is_refused_where_it_is_missing_and_not_taken_by_itself() {
+    let scratch = Scratch::default();
+    let (code, _, errors) = output(&mut command(&scratch, &["serve", "--port", "0", "--device", "cuda"]));
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("libcuda.so.1") && errors.contains("--device cpu"), "{errors}");
+    // One device is not enough for two ranks of a group.
+    let server = Deployment::start_where("--tp 2", |command| whole().lend(command, 1));
+    assert!(server.errors().contains("the CPU computes (1 CUDA devices for 2 ranks"), "{}", server.errors());
+}
