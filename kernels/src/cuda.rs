@@ -3,10 +3,14 @@
 //! **This module has never run on a GPU.** It is compiled, and its answers on a machine without CUDA are tested.
 //! Libraries are found at run time: a binary with this feature builds and starts on a machine without CUDA.
 //!
-//! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches.
+//! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches,
+//! [`communicator`] joins it with those of other ranks.
 
 pub mod available;
+pub mod communicator;
 pub mod device;
+mod nccl;
 
 pub use available::{Missing, collectives_available, device_count};
+pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Reduction, Watch};
 pub use device::{Cuda, CudaBuffer, CudaError};

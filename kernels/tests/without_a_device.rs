@@ -9,11 +9,11 @@ fn device_without_its_driver_is_an_error_that_says_what_to_install() {
         assert!(Cuda::open(0).is_ok(), "a device is announced but does not open");
         return;
     };
-    assert_eq!(Cuda::open(0).err(), Some(CudaError::Missing(missing)));
+    assert_eq!(Cuda::open(0).err(), Some(CudaError::Missing(missing.clone())));
     let advice = match missing {
         Missing::DriverLibrary => "install the NVIDIA driver",
         Missing::Driver(_) | Missing::Device => "nvidia-smi",
-        Missing::CollectiveLibrary => panic!("NCCL is not part of a device"),
+        Missing::CollectiveLibrary | Missing::CollectiveName(_) => panic!("NCCL is not part of a device"),
     };
     assert!(missing.to_string().contains(advice), "{missing}");
 }
@@ -21,7 +21,13 @@ fn device_without_its_driver_is_an_error_that_says_what_to_install() {
 #[test]
 fn collectives_without_nccl_are_an_error_that_says_what_to_install() {
     if let Err(missing) = collectives_available() {
-        assert_eq!(missing, Missing::CollectiveLibrary);
-        assert!(missing.to_string().contains("install NCCL"), "{missing}");
+        let advice = match missing {
+            Missing::CollectiveLibrary => "install NCCL",
+            Missing::CollectiveName(_) => "libnccl.so.2",
+            Missing::DriverLibrary | Missing::Driver(_) | Missing::Device => {
+                panic!("a device is not asked for")
+            }
+        };
+        assert!(missing.to_string().contains(advice), "{missing}");
     }
 }

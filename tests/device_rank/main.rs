@@ -1,14 +1,16 @@
 //! The kernels' CUDA path in a process of its own: on a GPU, or on the stand-ins that the tests lend it.
 //!
 //! ```text
-//! device-rank kernels          the sample computation; its outcome as JSON
-//! device-rank misuse <what>    what the safe calls exclude, to see that the stand-in notices
+//! device-rank kernels <device>                          the sample computation; its outcome as JSON
+//! device-rank group <rank> <size> <id's file> <scenario>   one rank of a group
+//! device-rank misuse <what>                             what the safe calls exclude, to see that the stand-in notices
 //! ```
 //!
 //! Answers are lines of JSON. An error is a line on stderr and exit code 1.
 
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
+mod group;
 mod misuse;
 
 use std::error::Error;
@@ -16,6 +18,8 @@ use std::process::ExitCode;
 
 use lockstep_kernels::cuda::Cuda;
 use lockstep_tests::sample;
+
+use group::Place;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -38,7 +42,13 @@ fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
             let outcome = sample::compute(&mut Cuda::open(device.parse()?)?)?;
             Ok(serde_json::to_string(&outcome)?)
         }
+        ["group", rank, size, id, scenario] => {
+            Ok(group::run(&Place::parse(rank, size, id, scenario)?)?.to_string())
+        }
         ["misuse", what] => misuse::run(what),
-        _ => Err("say what to run: kernels <device>, misuse <what>".into()),
+        _ => Err(
+            "say what to run: kernels <device>, group <rank> <size> <id's file> <scenario>, misuse <what>"
+                .into(),
+        ),
     }
 }

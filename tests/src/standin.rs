@@ -11,6 +11,8 @@ use lockstep_kernels::cpu::{CompileError, Compiler, Library, Sanitizers, Source}
 
 use crate::places::workspace;
 
+/// The folder of the sources, in the workspace.
+const SOURCES: &str = "tests/standin";
 const CUDA_FILES: [&str; 4] = ["standin.hpp", "memory.cpp", "standin_cuda.cpp", "stream.cpp"];
 
 /// A folder with the libraries under the names that are looked for.
@@ -20,14 +22,31 @@ pub struct Standin {
 }
 
 impl Standin {
-    /// The stand-in for the driver alone, as on a machine without NCCL. Compiled into `cache`, once.
+    /// Stand-ins for the driver and for NCCL. Compiled into `cache`, once.
     ///
     /// # Panics
     /// If the compiler is missing.
     #[must_use]
-    pub fn cuda(cache: &Path) -> Self {
-        let cuda = compiled(cache, "standin_cuda", &CUDA_FILES, &sources()).unwrap();
-        Self::of(cache, "standin-cuda", &[("libcuda.so.1", cuda)])
+    pub fn whole(cache: &Path) -> Self {
+        Self::of(cache, "standin-whole", &[("libcuda.so", cuda(cache)), ("libnccl.so", nccl(cache))])
+    }
+
+    /// The stand-in for the driver alone, as on a machine without NCCL.
+    ///
+    /// # Panics
+    /// If the compiler is missing.
+    #[must_use]
+    pub fn without_nccl(cache: &Path) -> Self {
+        Self::of(cache, "standin-without-nccl", &[("libcuda.so", cuda(cache))])
+    }
+
+    /// Both, NCCL under the one name that its runtime packages install.
+    ///
+    /// # Panics
+    /// If the compiler is missing.
+    #[must_use]
+    pub fn with_nccl_misnamed(cache: &Path) -> Self {
+        Self::of(cache, "standin-misnamed", &[("libcuda.so", cuda(cache)), ("libnccl.so.2", nccl(cache))])
     }
 
     /// Links the libraries to their names, in a folder whose name says what they are.
@@ -37,6 +56,8 @@ impl Standin {
         for (name, library) in libraries {
             link(library, &folder.join(name)).unwrap();
         }
+        // cudarc tries the first name first, which a machine with CUDA's developer files has; others know the second.
+        link(&libraries[0].1, &folder.join("libcuda.so.1")).unwrap();
         Self { folder }
     }
 
@@ -46,12 +67,16 @@ impl Standin {
     }
 }
 
-fn sources() -> Vec<Source> {
-    Source::all().unwrap()
+fn cuda(cache: &Path) -> PathBuf {
+    compiled(cache, "standin_cuda", &CUDA_FILES, &Source::all().unwrap()).unwrap()
+}
+
+fn nccl(cache: &Path) -> PathBuf {
+    compiled(cache, "standin_nccl", &["standin_nccl.cpp"], &[]).unwrap()
 }
 
 fn compiled(cache: &Path, name: &str, files: &[&str], kernels: &[Source]) -> Result<PathBuf, CompileError> {
-    let folder = workspace().join("tests/standin");
+    let folder = workspace().join(SOURCES);
     Compiler::new(cache, Sanitizers::Off).library(Library { name, folder: &folder, files, kernels })
 }
 

@@ -251,6 +251,11 @@ API int cuCtxGetCurrent(void** context) {
     return SUCCESS;
 }
 
+API int cuCtxGetDevice(int* device) {
+    *device = current == nullptr ? -1 : current->ordinal;
+    return current == nullptr ? INVALID_CONTEXT : SUCCESS;
+}
+
 API int cuCtxSynchronize() {
     if (current == nullptr || forbids_unsafe_calls()) {
         return current == nullptr ? INVALID_CONTEXT : CAPTURE_UNSUPPORTED;

@@ -2,11 +2,25 @@
 //!
 //! cudarc panics when it cannot load a library, so each library is looked for here before cudarc first needs it.
 
+use std::path::{Path, PathBuf};
+
 use cudarc::{driver, nccl};
 use thiserror::Error;
 
+/// The name that NCCL's runtime packages install, and that cudarc does not try.
+const VERSIONED: &str = "libnccl.so.2";
+/// Where the loader or NVIDIA's installers put libraries, beside LD_LIBRARY_PATH.
+const FOLDERS: [&str; 6] = [
+    "/usr/local/cuda/lib64",
+    "/usr/local/lib",
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+];
+
 /// What a device run lacks on this machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
     /// The CUDA driver library.
     #[error(
@@ -20,9 +34,16 @@ pub enum Missing {
     #[error("the CUDA driver finds no device; see what nvidia-smi says, and check CUDA_VISIBLE_DEVICES")]
     Device,
     /// The NCCL library.
-    // NCCL's runtime packages install libnccl.so.2 alone, a name that cudarc does not try.
-    #[error("no libnccl.so on the loader's path; install NCCL, and link libnccl.so to its libnccl.so.2")]
+    #[error(
+        "neither libnccl.so nor libnccl.so.2 is on the loader's path; install NCCL, or add its folder to LD_LIBRARY_PATH"
+    )]
     CollectiveLibrary,
+    /// The name by which the NCCL library is loaded.
+    #[error(
+        "NCCL is there as {}, but not under the name libnccl.so that is looked for; in a folder of LD_LIBRARY_PATH, make a \
+         link of that name to it (ln -s)", .0.display()
+    )]
+    CollectiveName(PathBuf),
 }
 
 /// The number of devices, at least 1, if the driver is installed, starts and finds one.
@@ -42,8 +63,17 @@ pub fn device_count() -> Result<usize, Missing> {
 /// Checks that NCCL is installed, under the name that cudarc loads it by.
 ///
 /// # Errors
-/// [`Missing::CollectiveLibrary`]. Says nothing of a device.
+/// [`Missing::CollectiveLibrary`], or [`Missing::CollectiveName`] if it is there under another name. Says nothing of a device.
 pub fn collectives_available() -> Result<(), Missing> {
     // SAFETY: this loads libnccl and runs its initialisers, which a process may do at any time.
-    if unsafe { nccl::sys::is_culib_present() } { Ok(()) } else { Err(Missing::CollectiveLibrary) }
+    if unsafe { nccl::sys::is_culib_present() } {
+        return Ok(());
+    }
+    Err(under_another_name().map_or(Missing::CollectiveLibrary, Missing::CollectiveName))
+}
+
+fn under_another_name() -> Option<PathBuf> {
+    let listed = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&listed).chain(FOLDERS.iter().map(PathBuf::from));
+    folders.map(|folder| Path::join(&folder, VERSIONED)).find(|path| path.is_file())
 }

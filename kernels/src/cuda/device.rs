@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cudarc::driver::result::memset_d8_async;
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError,
-    LaunchArgs, LaunchConfig, PushKernelArg,
+    LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
@@ -107,7 +107,7 @@ impl Cuda {
     }
 
     fn check(&self, entry: Entry, buffer: &CudaBuffer) -> Result<(), CudaError> {
-        match buffer.bytes.context() == self.stream.context() {
+        match buffer.is_of(&self.stream) {
             true => Ok(()),
             false => Err(CudaError::Foreign { entry }),
         }
@@ -159,6 +159,17 @@ impl Device for Cuda {
         // SAFETY: a `Call` has the arguments of its kernel's signature, and its buffers have the lengths it indexes.
         unsafe { launch.launch(call.launch.into()) }.map_err(refused("launch a kernel"))?;
         Ok(())
+    }
+}
+
+impl CudaBuffer {
+    pub(super) fn is_of(&self, stream: &CudaStream) -> bool {
+        self.bytes.context() == stream.context()
+    }
+
+    /// Its address for what is enqueued on `stream` and writes it; to be held until that is.
+    pub(super) fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.bytes.device_ptr_mut(stream)
     }
 }
 

@@ -11,10 +11,10 @@ pub(crate) fn cache() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The stand-in for the driver, built once.
-pub(crate) fn driver() -> &'static Standin {
-    static DRIVER: OnceLock<Standin> = OnceLock::new();
-    DRIVER.get_or_init(|| Standin::cuda(cache()))
+/// The stand-ins, built once.
+pub(crate) fn standin() -> &'static Standin {
+    static STANDIN: OnceLock<Standin> = OnceLock::new();
+    STANDIN.get_or_init(|| Standin::whole(cache()))
 }
 
 pub(crate) fn device_rank(words: &[&str]) -> Command {
@@ -25,5 +25,5 @@ pub(crate) fn device_rank(words: &[&str]) -> Command {
 
 /// Exit code, answer and errors of a `device-rank` with one device.
 pub(crate) fn run(words: &[&str]) -> (i32, String, String) {
-    output(driver().lend(&mut device_rank(words), 1))
+    output(standin().lend(&mut device_rank(words), 1))
 }

@@ -4,7 +4,7 @@ use lockstep_kernels::cpu::{Compiler, Sanitizers, Source};
 use lockstep_tests::sample::{Outcome, compute};
 use lockstep_tests::server::output;
 
-use crate::common::{cache, device_rank, driver, run};
+use crate::common::{cache, device_rank, run, standin};
 
 fn on_the_cpu() -> Outcome {
     let compiler = Compiler::new(cache(), Sanitizers::Off);
@@ -22,12 +22,12 @@ fn device_computes_what_the_cpu_computes_from_the_same_sources() {
 
 #[test]
 fn device_that_is_not_there_is_an_error_that_names_it() {
-    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "2"]), 2));
+    let (code, _, errors) = output(standin().lend(&mut device_rank(&["kernels", "2"]), 2));
     assert_eq!(code, 1);
     assert!(errors.contains("could not open the device"), "{errors}");
-    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "1"]), 2));
+    let (code, _, errors) = output(standin().lend(&mut device_rank(&["kernels", "1"]), 2));
     assert_eq!(code, 0, "{errors}");
-    let (code, _, errors) = output(driver().lend(&mut device_rank(&["kernels", "0"]), 0));
+    let (code, _, errors) = output(standin().lend(&mut device_rank(&["kernels", "0"]), 0));
     assert_eq!(code, 1);
     assert!(errors.contains("finds no device"), "{errors}");
 }

@@ -1,0 +1,181 @@
+//! One rank of a group that exists for a scenario. The first rank writes the group's id to a file; the others read it there.
+
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, GroupId, Member, Reduction, Watch};
+use lockstep_kernels::{Device, Element};
+use serde_json::{Value, json};
+
+/// How long ranks wait for each other where nobody is to fail.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long they wait for one that will not come.
+const SHORT: Duration = Duration::from_millis(300);
+/// How long an abort may take.
+const ABORT: Duration = Duration::from_secs(1);
+/// The collective that the last rank does not enter, where one is skipped.
+const SKIPPED: u64 = 3;
+
+/// Who this process is, and how the group finds itself.
+pub(crate) struct Place {
+    pub(crate) member: Member,
+    pub(crate) id: PathBuf,
+    pub(crate) scenario: String,
+}
+
+impl Place {
+    /// Of `<rank> <size> <file> <scenario>`.
+    pub(crate) fn parse(
+        rank: &str,
+        size: &str,
+        id: &str,
+        scenario: &str,
+    ) -> Result<Self, std::num::ParseIntError> {
+        let member = Member { rank: rank.parse()?, size: size.parse()? };
+        Ok(Self { member, id: id.into(), scenario: scenario.to_owned() })
+    }
+
+    fn is_last(&self) -> bool {
+        self.member.rank + 1 == self.member.size
+    }
+
+    fn group(&self) -> Result<GroupId, Box<dyn Error>> {
+        if self.member.rank == 0 {
+            let id = GroupId::new()?;
+            let fresh = self.id.with_extension("fresh");
+            fs::write(&fresh, id.0)?;
+            fs::rename(fresh, &self.id)?;
+            return Ok(id);
+        }
+        let start = Instant::now();
+        while !Path::exists(&self.id) && start.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok(GroupId(fs::read(&self.id)?.try_into().map_err(|_| "the file holds no id of a group")?))
+    }
+}
+
+/// Plays the scenario; what the rank found.
+pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
+    let shared = place.scenario == "one-device";
+    let mut cuda = Cuda::open(if shared { 0 } else { place.member.rank })?;
+    let patience = if place.scenario == "alone" { SHORT } else { PATIENCE };
+    let communicator = Communicator::join(&cuda, &place.group()?, place.member, patience)?;
+    match place.scenario.as_str() {
+        "reduce" | "one-device" => reduce(&mut cuda, communicator),
+        "skip" => skip(&mut cuda, communicator, place.is_last()),
+        "hang" => hang(&mut cuda, communicator, place.is_last()),
+        "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
+        "die" => die(&mut cuda, communicator, place.is_last()),
+        other => Err(format!("no scenario {other}").into()),
+    }
+}
+
+/// Collectives of every kind and of sizes that need several pieces; the ranks' inputs differ.
+fn reduce(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
+    let rank = u32::try_from(communicator.watch().member().rank)?;
+    let mut sums = Vec::new();
+    for length in [1, 1000, 40_000] {
+        let mut buffer =
+            cuda.upload(&(0..length).map(|index| (index % 7 + rank) as f32).collect::<Vec<_>>())?;
+        communicator.all_reduce(Reduction::Sum, &mut buffer)?;
+        communicator.wait(PATIENCE)?;
+        let found = cuda.download::<f32>(&buffer)?;
+        sums.push(json!([found[0], found[found.len() - 1], found.iter().sum::<f32>()]));
+    }
+    let halves = [1.0f32, 2.5].map(|number| ((number + rank as f32).to_bits() >> 16) as u16);
+    let mut narrow = cuda.upload_bytes(Element::Bf16, &halves.map(u16::to_le_bytes).concat())?;
+    let mut votes = cuda.upload(&[u64::MAX - u64::from(rank), 5 + u64::from(rank), 0])?;
+    let mut word = cuda.upload(&[rank + 40])?;
+    communicator.all_reduce(Reduction::Sum, &mut narrow)?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    let entered = communicator.broadcast(1, &mut word)?;
+    communicator.wait(PATIENCE)?;
+    let answer = json!({
+        "sums": sums,
+        "narrow": cuda.download_bytes(&narrow)?,
+        "votes": cuda.download::<u64>(&votes)?,
+        "word": cuda.download::<u32>(&word)?,
+        "entered": entered,
+    });
+    communicator.finish(PATIENCE)?;
+    Ok(answer)
+}
+
+/// The last rank goes on without entering a collective. The others' own deadline notices, and they abort.
+fn skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; 8])?;
+    let stuck = loop {
+        if last && communicator.watch().entered() + 1 == SKIPPED {
+            thread::sleep(3 * SHORT);
+            return Ok(json!({ "skipped": SKIPPED }));
+        }
+        communicator.all_reduce(Reduction::Min, &mut votes)?;
+        if let Err(stuck) = communicator.wait(SHORT) {
+            break stuck;
+        }
+    };
+    let start = Instant::now();
+    communicator.watch().abort(ABORT)?;
+    // The stream goes on, so the device can be asked again.
+    let free = cuda.download::<u64>(&votes).is_ok();
+    let after = communicator.all_reduce(Reduction::Min, &mut votes).err().map(|error| error.to_string());
+    Ok(json!({
+        "stuck": stuck.to_string(),
+        "aborted_within_limit": start.elapsed() < ABORT,
+        "free": free,
+        "after": after,
+    }))
+}
+
+/// The last rank enters nothing; the others' thread hangs in a download, and a watchdog frees it.
+fn hang(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; 8])?;
+    if last {
+        thread::sleep(3 * SHORT);
+        return Ok(json!({}));
+    }
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    let watch = communicator.watch();
+    let watchdog = thread::spawn(move || bark(&watch));
+    let freed = cuda.download::<u64>(&votes).is_ok();
+    let barked = watchdog.join().map_err(|_| "the watchdog panicked")?;
+    Ok(json!({
+        "barked": barked,
+        "freed": freed,
+        "check": communicator.check().err().map(|error| error.to_string()),
+    }))
+}
+
+/// Waits until the collectives have had their time, and aborts.
+fn bark(watch: &Watch) -> Value {
+    thread::sleep(SHORT);
+    let aborted = watch.abort(ABORT);
+    json!({ "entered": watch.entered(), "error": aborted.err().map(|error| error.to_string()) })
+}
+
+/// The last rank asks for another reduction than the others.
+fn mismatch(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; 8])?;
+    let reduction = if last { Reduction::Sum } else { Reduction::Min };
+    // Whether the call or the wait notices depends on when the other rank comes.
+    let entered = communicator.all_reduce(reduction, &mut votes);
+    let error = entered.and_then(|_| communicator.wait(PATIENCE)).err().map(|error| error.to_string());
+    Ok(json!({ "error": error }))
+}
+
+/// The last rank is gone after the first collective.
+fn die(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes: CudaBuffer = cuda.upload(&[1u64; 8])?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
+    if last {
+        std::process::abort();
+    }
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    let error = communicator.wait(SHORT).err().map(|error| error.to_string());
+    Ok(json!({ "error": error }))
+}

@@ -1,0 +1,139 @@
+//! Groups of real processes on the stand-ins: collectives, and what becomes of a rank whose peer does not enter one.
+
+use std::process::Child;
+
+use lockstep_tests::server::{Scratch, output};
+use lockstep_tests::standin::Standin;
+use serde_json::{Value, json};
+
+use crate::common::{cache, device_rank, standin};
+
+/// How a rank ended: exit code, answer, errors.
+type End = (i32, String, String);
+
+/// Plays a scenario with as many processes as ranks are started, of a group of `size`.
+fn play(scenario: &str, started: usize, size: usize) -> Vec<End> {
+    let scratch = Scratch::default();
+    let id = scratch.path("id");
+    let (size, id) = (size.to_string(), id.to_str().unwrap().to_owned());
+    let start = |rank: usize| -> Child {
+        let mut command = scratch
+            .command(env!("CARGO_BIN_EXE_device-rank"), &["group", &rank.to_string(), &size, &id, scenario]);
+        standin().lend(&mut command, 4).spawn().unwrap()
+    };
+    let children: Vec<Child> = (0..started).map(start).collect();
+    children.into_iter().map(end).collect()
+}
+
+fn end(child: Child) -> End {
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+fn answer((code, answer, errors): &End) -> Value {
+    assert_eq!(*code, 0, "{errors}");
+    serde_json::from_str(answer).unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
+}
+
+#[test]
+fn group_reduces_and_broadcasts_to_every_rank() {
+    for size in [2u32, 4] {
+        let ends = play("reduce", size as usize, size as usize);
+        let ranks: u32 = (0..size).sum();
+        let sum = |index: u32| (size * (index % 7) + ranks) as f32;
+        let total = |length: u32| (0..length).map(sum).sum::<f32>();
+        let sums = [1u32, 1000, 40_000].map(|length| json!([sum(0), sum(length - 1), total(length)]));
+        let narrow = [1.0f32, 2.5].map(|number| size as f32 * number + ranks as f32);
+        let narrow: Vec<u8> =
+            narrow.iter().flat_map(|sum| (sum.to_bits() >> 16).to_le_bytes()[..2].to_vec()).collect();
+        for end in &ends {
+            let expected = json!({
+                "sums": sums,
+                "narrow": narrow,
+                "votes": [u64::MAX - u64::from(size - 1), 5, 0],
+                "word": [41],
+                "entered": 6,
+            });
+            assert_eq!(answer(end), expected, "{size} ranks");
+        }
+    }
+}
+
+#[test]
+fn group_whose_rank_skips_a_collective_is_named_and_aborted_by_the_others() {
+    for size in [2, 4] {
+        let ends = play("skip", size, size);
+        for (rank, end) in ends.iter().take(size - 1).enumerate() {
+            let found = answer(end);
+            let stuck = format!("rank {rank} of {size} waited 300ms in vain for collective 3 to 3");
+            assert!(text(&found["stuck"]).starts_with(&stuck), "{found}");
+            assert_eq!((&found["aborted_within_limit"], &found["free"]), (&json!(true), &json!(true)));
+            assert!(
+                text(&found["after"]).contains("was aborted after it had entered collective 3"),
+                "{found}"
+            );
+        }
+        assert_eq!(answer(&ends[size - 1]), json!({ "skipped": 3 }));
+    }
+}
+
+#[test]
+fn group_that_hangs_in_a_download_is_freed_by_another_thread() {
+    let found = answer(&play("hang", 2, 2)[0]);
+    assert_eq!(found["barked"], json!({ "entered": 1, "error": null }));
+    assert_eq!(found["freed"], json!(true), "the thread that hung is free");
+    assert!(text(&found["check"]).contains("rank 0 of 2 was aborted"), "{found}");
+}
+
+#[test]
+fn group_whose_rank_dies_ends_in_an_error_on_the_others() {
+    let ends = play("die", 3, 3);
+    for end in &ends[..2] {
+        assert!(text(&answer(end)["error"]).contains("in vain for collective 2 to 2"), "{end:?}");
+    }
+    assert_ne!(ends[2].0, 0, "the last rank died");
+}
+
+#[test]
+fn group_whose_collectives_differ_ends_in_an_error_that_names_the_collective() {
+    for end in play("mismatch", 2, 2) {
+        let found = answer(&end);
+        assert!(
+            text(&found["error"]).contains("ncclInvalidUsage: its collective 1 is not that of rank"),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn group_that_does_not_gather_ends_in_an_error_within_its_deadline() {
+    let (code, _, errors) = &play("alone", 1, 2)[0];
+    assert_eq!(*code, 1);
+    assert!(errors.contains("rank 0 of 2 could not join the group within 300ms"), "{errors}");
+}
+
+#[test]
+fn group_refuses_two_ranks_on_one_device() {
+    for (code, _, errors) in play("one-device", 2, 2) {
+        assert_eq!(code, 1);
+        assert!(errors.contains("Duplicate GPU detected: ranks 0 and 1 are on device 0"), "{errors}");
+    }
+}
+
+#[test]
+fn group_without_nccl_is_an_error_that_says_what_was_looked_for() {
+    let scratch = Scratch::default();
+    let id = scratch.path("id");
+    let words = ["group", "0", "1", id.to_str().unwrap(), "reduce"];
+    let (code, _, errors) = output(Standin::without_nccl(cache()).lend(&mut device_rank(&words), 1));
+    assert_eq!(code, 1);
+    assert!(errors.contains("neither libnccl.so nor libnccl.so.2"), "{errors}");
+    let (code, _, errors) = output(Standin::with_nccl_misnamed(cache()).lend(&mut device_rank(&words), 1));
+    assert_eq!(code, 1);
+    assert!(errors.contains("standin-misnamed/libnccl.so.2, but not under the name libnccl.so"), "{errors}");
+}
