@@ -87,6 +87,11 @@ impl<B: Backend> Llama<B> {
         &self.config
     }
 
+    /// What computes.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
     /// This rank's part.
     #[must_use]
     pub fn shard(&self) -> Shard {
@@ -169,7 +174,7 @@ impl<B: Backend> Llama<B> {
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
         let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        Ok(self.backend.download(logits)?)
+        self.backend.download(logits)
     }
 
     /// The logits after each row's last position; `None` if there are no rows.

@@ -24,6 +24,9 @@ pub struct DeviceFlags {
     /// Type of keys and values on CUDA devices [default: f32]
     #[arg(long, value_enum)]
     pub kv_type: Option<CacheType>,
+    /// Where summands of CUDA devices meet; between the hosts as well, if not every device of a group can join NCCL [default: nccl]
+    #[arg(long, value_enum)]
+    pub device_collectives: Option<DeviceCollectives>,
     /// Memory of each rank for KV pages, in MiB; where fewer than --pages fit, all ranks of a group take as many as fit the one with the
     /// least room [default: no limit]
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=16_777_216))]
@@ -40,6 +43,27 @@ pub enum DeviceKind {
     Cpu,
     /// CUDA devices.
     Cuda,
+}
+
+/// Where the all-reduces of a forward on devices run.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum DeviceCollectives {
+    /// Between the hosts, over the group's transport.
+    Host,
+    /// On the devices, over NCCL, if all ranks of the group find at their start that they can.
+    #[default]
+    Nccl,
+}
+
+impl DeviceCollectives {
+    /// The name on command lines and in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Nccl => "nccl",
+        }
+    }
 }
 
 /// Why ranks can not be placed as the command line asks.
@@ -80,6 +104,8 @@ pub enum Placement {
         ordinals: Vec<usize>,
         /// Type of keys and values.
         kv_type: CacheType,
+        /// Where summands meet.
+        collectives: DeviceCollectives,
     },
 }
 
@@ -94,6 +120,8 @@ pub enum RankDevice {
         ordinal: usize,
         /// Type of keys and values.
         kv_type: CacheType,
+        /// Where summands meet.
+        collectives: DeviceCollectives,
     },
 }
 
@@ -131,12 +159,19 @@ impl DeviceFlags {
         }
         let named = !self.cuda_devices.is_empty();
         let ordinals = if named { self.cuda_devices.clone() } else { (0..count).collect() };
-        Ok(Placement::Cuda { ordinals, kv_type: self.kv_type.unwrap_or_default() })
+        Ok(Placement::Cuda {
+            ordinals,
+            kv_type: self.kv_type.unwrap_or_default(),
+            collectives: self.device_collectives.unwrap_or_default(),
+        })
     }
 
     fn on_cpu(&self, reason: String) -> Result<Placement, PlacementError> {
-        let of_use_elsewhere =
-            [("--cuda-devices", !self.cuda_devices.is_empty()), ("--kv-type", self.kv_type.is_some())];
+        let of_use_elsewhere = [
+            ("--cuda-devices", !self.cuda_devices.is_empty()),
+            ("--kv-type", self.kv_type.is_some()),
+            ("--device-collectives", self.device_collectives.is_some()),
+        ];
         match of_use_elsewhere.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(PlacementError::NotOnCpu { flag, reason }),
             None => Ok(Placement::Cpu { reason }),
@@ -150,8 +185,9 @@ impl Placement {
     pub fn of_rank(&self, rank: u32) -> RankDevice {
         match self {
             Self::Cpu { .. } => RankDevice::Cpu,
-            Self::Cuda { ordinals, kv_type } => {
-                RankDevice::Cuda { ordinal: ordinals[rank as usize % ordinals.len()], kv_type: *kv_type }
+            &Self::Cuda { ref ordinals, kv_type, collectives } => {
+                let ordinal = ordinals[rank as usize % ordinals.len()];
+                RankDevice::Cuda { ordinal, kv_type, collectives }
             }
         }
     }
@@ -162,9 +198,14 @@ impl fmt::Display for Placement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu { reason } => write!(out, "the CPU computes ({reason})"),
-            Self::Cuda { ordinals, kv_type } => {
+            Self::Cuda { ordinals, kv_type, collectives } => {
                 let ordinals: Vec<_> = ordinals.iter().map(ToString::to_string).collect();
-                write!(out, "CUDA devices {} compute, KV in {}", ordinals.join(", "), kv_type.name())
+                let (kv_type, collectives) = (kv_type.name(), collectives.name());
+                write!(
+                    out,
+                    "CUDA devices {} compute (KV {kv_type}, collectives {collectives})",
+                    ordinals.join(", ")
+                )
             }
         }
     }
@@ -176,17 +217,21 @@ impl RankDevice {
     pub fn kind(&self) -> String {
         match self {
             Self::Cpu => "cpu".into(),
-            Self::Cuda { kv_type, .. } => format!("cuda/{}", kv_type.name()),
+            Self::Cuda { kv_type, collectives, .. } => {
+                format!("cuda/{}/{}", kv_type.name(), collectives.name())
+            }
         }
     }
 }
 
-/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32`.
+/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/nccl`.
 impl fmt::Display for RankDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => out.write_str("cpu"),
-            Self::Cuda { ordinal, kv_type } => write!(out, "cuda:{ordinal}/{}", kv_type.name()),
+            Self::Cuda { ordinal, kv_type, collectives } => {
+                write!(out, "cuda:{ordinal}/{}/{}", kv_type.name(), collectives.name())
+            }
         }
     }
 }
@@ -196,13 +241,17 @@ impl FromStr for RankDevice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let cuda = || {
-            let (ordinal, kv_type) = text.strip_prefix("cuda:")?.split_once('/')?;
-            let kv_type = CacheType::from_str(kv_type, false).ok()?;
-            Some(Self::Cuda { ordinal: ordinal.parse().ok()?, kv_type })
+            let (ordinal, rest) = text.strip_prefix("cuda:")?.split_once('/')?;
+            let (kv_type, collectives) = rest.split_once('/')?;
+            Some(Self::Cuda {
+                ordinal: ordinal.parse().ok()?,
+                kv_type: CacheType::from_str(kv_type, false).ok()?,
+                collectives: DeviceCollectives::from_str(collectives, false).ok()?,
+            })
         };
         match text {
             "cpu" => Ok(Self::Cpu),
-            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32")),
+            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/nccl")),
         }
     }
 }
@@ -246,7 +295,7 @@ mod tests {
     fn placement_gives_each_rank_the_device_that_is_named_for_it() {
         let placement = flags(DeviceKind::Auto, &[3, 1]).place_among(4, Ok(4)).unwrap();
         let devices = [0, 1, 2, 3].map(|rank| placement.of_rank(rank).to_string());
-        assert_eq!(devices, ["cuda:3/f32", "cuda:1/f32", "cuda:3/f32", "cuda:1/f32"]);
+        assert_eq!(devices, ["cuda:3/f32/nccl", "cuda:1/f32/nccl", "cuda:3/f32/nccl", "cuda:1/f32/nccl"]);
         let beyond = flags(DeviceKind::Cuda, &[0, 4]).place_among(1, Ok(4));
         assert_eq!(beyond, Err(PlacementError::NoSuchDevice { ordinal: 4, count: 4 }));
     }
@@ -259,13 +308,27 @@ mod tests {
         assert!(refused(rounded).starts_with("--kv-type is of use"));
     }
 
+    fn cuda(ordinal: usize, kv_type: CacheType, collectives: DeviceCollectives) -> RankDevice {
+        RankDevice::Cuda { ordinal, kv_type, collectives }
+    }
+
+    #[test]
+    fn placement_of_ranks_of_a_group_differs_in_the_device_alone() {
+        use DeviceCollectives::{Host, Nccl};
+        let kind = cuda(0, CacheType::F32, Nccl).kind();
+        assert_eq!(cuda(1, CacheType::F32, Nccl).kind(), kind);
+        for other in [RankDevice::Cpu, cuda(0, CacheType::Bf16, Nccl), cuda(0, CacheType::F32, Host)] {
+            assert_ne!(other.kind(), kind);
+        }
+    }
+
     #[test]
     fn placement_of_a_rank_is_read_as_it_was_written() {
-        let cuda = RankDevice::Cuda { ordinal: 12, kv_type: CacheType::Bf16 };
+        let cuda = cuda(12, CacheType::Bf16, DeviceCollectives::Host);
         for device in [RankDevice::Cpu, cuda] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
-        for wrong in ["", "gpu", "cuda:/f32", "cuda:0", "cuda:0/f64", "cuda:-1/f32"] {
+        for wrong in ["", "gpu", "cuda:/f32", "cuda:0", "cuda:0/f32", "cuda:0/f64/nccl", "cuda:-1/f32/nccl"] {
             assert!(wrong.parse::<RankDevice>().is_err(), "{wrong}");
         }
     }

@@ -187,7 +187,6 @@ impl RankArguments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::CacheType;
     use crate::launch::cli::{Cli, Command};
     use clap::Parser;
 
@@ -200,7 +199,7 @@ mod tests {
             epoch: 3,
             deployment: u64::MAX,
             run_directory: "-odd".into(),
-            device: RankDevice::Cuda { ordinal: 3, kv_type: CacheType::Bf16 },
+            device: "cuda:3/bf16/host".parse().unwrap(),
             transport: Transport::Tcp,
             handshake_tries: 9,
             bootstrap: Some("[::1]:70".parse().unwrap()),

@@ -12,10 +12,11 @@ use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
 use super::prefill::PrefillHands;
 use super::site::{Communicator, Site};
 use super::start::{Life, start};
-use crate::engine::{Backend, KvCache, Llama};
+use crate::engine::{Backend, BackendError, CommunicatorName, KvCache, Llama};
 use crate::fabric::{FabricLimits, PrefillFabric};
 use crate::group::{AnyMember, Forming};
-use crate::launch::{Mode, RankPlan};
+use crate::launch::{DeviceCollectives, Mode, RankDevice, RankPlan};
+use crate::supervisor::say;
 use crate::wire::{RankToFront, Role, Room};
 use lockstep_spec::agreed::Words;
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
@@ -32,6 +33,8 @@ use std::time::Duration;
 const FORMING: Duration = Duration::from_secs(60);
 /// How long the device waits for room in the queue to a decode peer before it fails the leg: well below what its own peers wait for it.
 const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
+/// How long a rank may wait for the others in a device communicator, well below what they wait for it afterwards.
+const JOINING: Duration = Duration::from_secs(20);
 /// Bytes of the longest control payload.
 const CONTROL_BYTES: usize = 1 << 20;
 
@@ -166,8 +169,16 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
         brief_words: GroupConfiguration::least_brief_words(plan.slots).saturating_add(4096),
         deadline_ticks: DEADLINE_TICKS,
         stop_tokens,
-        collectives: Collectives::Host,
+        collectives: collectives(plan),
         forwards: Forwards::Eager,
+    }
+}
+
+/// Whether the devices are to have a communicator of their own; a rank alone has nobody to reduce with.
+fn collectives(plan: &RankPlan) -> Collectives {
+    match plan.device {
+        RankDevice::Cuda { collectives: DeviceCollectives::Nccl, .. } if plan.size > 1 => Collectives::Device,
+        RankDevice::Cuda { .. } | RankDevice::Cpu => Collectives::Host,
     }
 }
 
@@ -196,15 +207,59 @@ impl<B: Backend> Prepare for Preparing<'_, B> {
     fn offer(&mut self) -> Result<Offer, RankError> {
         let page = self.model.cache(self.plan.page_size as usize, 1)?.page_bytes() as u64;
         let pages = self.plan.kv_memory.map_or(u64::MAX, |bytes| bytes / page);
-        Ok(Offer { pages: u32::try_from(pages).unwrap_or(u32::MAX), connects: false, name: Words::new() })
+        let name = self.communicator();
+        Ok(Offer {
+            pages: u32::try_from(pages).unwrap_or(u32::MAX),
+            connects: name.is_some(),
+            name: name.unwrap_or_default(),
+        })
     }
 
-    fn prepare(&mut self, pages: u32, _joining: Option<Joining>) -> Result<Preparation, RankError> {
+    fn prepare(&mut self, pages: u32, joining: Option<Joining>) -> Result<Preparation, RankError> {
         self.cache = Some(self.model.cache(self.plan.page_size as usize, pages as usize)?);
-        Ok(Preparation { connected: false, captured: false })
+        let connected = joining.is_some_and(|(_entry, name)| self.join(&name));
+        Ok(Preparation { connected, captured: false })
     }
 
-    fn disconnect(&mut self) {}
+    fn disconnect(&mut self) {
+        self.model.backend().leave();
+    }
+}
+
+impl<B: Backend> Preparing<'_, B> {
+    /// The name of a communicator if this is the leader, no words if not; `None` if this rank's device can join none, or need not.
+    fn communicator(&mut self) -> Option<Words> {
+        if collectives(self.plan) == Collectives::Host {
+            return None;
+        }
+        let backend = self.model.backend();
+        let named = match self.plan.rank {
+            0 => backend.name_communicator().map(|name| words(&name)),
+            1.. => backend.can_join().map(|()| Words::new()),
+        };
+        named.map_err(|error| self.between_hosts(&error)).ok()
+    }
+
+    fn join(&mut self, name: &Words) -> bool {
+        let seat = [self.plan.rank as usize, self.plan.size as usize];
+        let joined = self.model.backend().join(&bytes(name), seat, JOINING);
+        joined.map_err(|error| self.between_hosts(&error)).is_ok()
+    }
+
+    fn between_hosts(&self, error: &BackendError) {
+        say(&format!("lockstep {}: this group's summands meet between the hosts: {error}", self.plan.name()));
+    }
+}
+
+/// A communicator's name as it travels.
+fn words(name: &CommunicatorName) -> Words {
+    name.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect()
+}
+
+fn bytes(words: &Words) -> CommunicatorName {
+    let mut name = [0; size_of::<CommunicatorName>()];
+    name.as_chunks_mut().0.iter_mut().zip(words).for_each(|(place, word)| *place = word.to_le_bytes());
+    name
 }
 
 fn form(

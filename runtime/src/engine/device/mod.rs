@@ -5,9 +5,12 @@
 //! Weights keep the type they have in the checkpoint, activations are `f32`, the cache is of either type. Everything is
 //! enqueued in order; only a download waits.
 //!
-//! Reading order: here, [`batch`].
+//! Reading order: here, [`batch`], [`link`].
 
 mod batch;
+mod link;
+
+use std::time::Duration;
 
 use lockstep_kernels::operations::attention::{Attention, tile_limit};
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
@@ -17,11 +20,12 @@ use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMu
 use lockstep_kernels::{Buffer, Device, Element, Operation};
 
 use super::all_reduce::AllReduce;
-use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
+use super::backend::{Backend, BackendError, CommunicatorName, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
+pub use link::{HostsOnly, Link, Nccl};
 
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -58,15 +62,16 @@ impl CacheType {
 
 /// A device, and how its ranks' summands meet.
 #[derive(Debug)]
-pub struct DeviceBackend<D> {
+pub struct DeviceBackend<D, L = HostsOnly> {
     device: D,
     cache: CacheType,
+    link: L,
 }
 
-impl<D: Device> DeviceBackend<D> {
+impl<D: Device, L: Link<D>> DeviceBackend<D, L> {
     /// Computes on `device`, with caches of this type.
-    pub fn new(device: D, cache: CacheType) -> Self {
-        Self { device, cache }
+    pub fn new(device: D, cache: CacheType, link: L) -> Self {
+        Self { device, cache, link }
     }
 
     fn run<'a>(&mut self, operation: impl Operation<'a, D::Buffer>) -> Result<(), BackendError>
@@ -104,7 +109,11 @@ impl<D: Device> DeviceBackend<D> {
     }
 }
 
-impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
+impl<D, L> Backend for DeviceBackend<D, L>
+where
+    D: Device<Buffer: Send> + Send + 'static,
+    L: Link<D>,
+{
     type Buffer = D::Buffer;
     type Batch<'rows> = DeviceBatch<D::Buffer>;
 
@@ -206,6 +215,9 @@ impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
+        if group.size() == 1 || self.link.all_reduce_sum(summand)? {
+            return Ok(());
+        }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
         group.all_reduce_sum(&mut values)?;
         *summand = self.device.upload(&values).map_err(BackendError::new)?;
@@ -221,18 +233,20 @@ impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         self.gather(input, &batch.ends, width)
     }
 
-    fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
+    fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, ForwardError> {
         let (rows, width) = (rows_of(logits, vocabulary), small(vocabulary));
         let mut bids = self.unwritten(Element::U64, rows.into())?;
         let mut tokens = self.unwritten(Element::U32, rows.into())?;
         self.run(Argmax { bids: &mut bids, logits, rows, width, first_token: 0 })?;
         self.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows })?;
+        self.link.wait()?;
         let tokens: Vec<u32> = self.device.download(&tokens).map_err(BackendError::new)?;
         Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
     }
 
-    fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, BackendError> {
-        self.device.download(&activation).map_err(BackendError::new)
+    fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, ForwardError> {
+        self.link.wait()?;
+        Ok(self.device.download(&activation).map_err(BackendError::new)?)
     }
 
     fn cache(&mut self, shape: CacheShape) -> Result<KvCache<D::Buffer>, CacheError> {
@@ -260,6 +274,27 @@ impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         let (shape, listed) = (device_shape(cache.shape()), self.numbers(&[page])?);
         let staging = self.device.upload_bytes(cache.data.element(), bytes).map_err(BackendError::new)?;
         Ok(self.run(ScatterPages { cache: &mut cache.data, staging: &staging, listed: &listed, shape })?)
+    }
+
+    fn can_join(&self) -> Result<(), BackendError> {
+        self.link.can_join()
+    }
+
+    fn name_communicator(&mut self) -> Result<CommunicatorName, BackendError> {
+        self.link.name()
+    }
+
+    fn join(
+        &mut self,
+        name: &CommunicatorName,
+        seat: [usize; 2],
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        self.link.join(&self.device, name, seat, patience)
+    }
+
+    fn leave(&mut self) {
+        self.link.leave();
     }
 }
 
