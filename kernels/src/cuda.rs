@@ -4,11 +4,12 @@
 //! Libraries are found at run time: a binary with this feature builds and starts on a machine without CUDA.
 //!
 //! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches,
-//! [`communicator`] joins it with those of other ranks.
+//! [`communicator`] joins it with those of other ranks, and `grouped` is what the engine sees of that.
 
 pub mod available;
 pub mod communicator;
 pub mod device;
+mod grouped;
 mod nccl;
 
 pub use available::{Missing, collectives_available, device_count};

@@ -13,6 +13,7 @@ use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
 use super::available::{Missing, device_count};
+use super::communicator::Communicator;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
 use crate::device::{Device, UNWRITTEN};
@@ -67,6 +68,8 @@ pub enum CudaError {
 /// An open device: its context, one stream, and every entry point loaded.
 #[derive(Debug)]
 pub struct Cuda {
+    /// Its group, while it is in one.
+    pub(super) communicator: Option<Communicator>,
     stream: Arc<CudaStream>,
     functions: BTreeMap<Entry, CudaFunction>,
 }
@@ -98,7 +101,7 @@ impl Cuda {
         let architecture =
             Architecture::newest_for((major, minor)).ok_or(CudaError::TooOld { major, minor })?;
         let stream = context.new_stream().map_err(refused("make a stream"))?;
-        Ok(Self { stream, functions: load_all(&context, architecture)? })
+        Ok(Self { communicator: None, stream, functions: load_all(&context, architecture)? })
     }
 
     /// The stream that everything is enqueued on; collectives belong on it too.
@@ -139,6 +142,10 @@ impl Device for Cuda {
         let bytes = bytes.map_err(|_| DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
         let filled = bytes.and_then(|bytes| unwritten(&self.stream, bytes));
         Ok(CudaBuffer { element, bytes: filled.map_err(refused("make a buffer"))? })
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.stream.context().mem_get_info().ok().map(|(free, _)| free as u64)
     }
 
     fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {

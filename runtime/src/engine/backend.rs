@@ -7,9 +7,12 @@
 use std::error::Error;
 use std::time::Duration;
 
+use lockstep_kernels::NAME_BYTES;
+
 use super::all_reduce::AllReduce;
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::config::Shard;
 use super::weights::Tensor;
 
 /// Memory, and the operations of a forward pass in their order.
@@ -114,14 +117,54 @@ pub trait Backend: Send + 'static {
     /// The greedy token of each row of `logits`, `vocabulary` elements each; `None` for a row that is not finite.
     ///
     /// # Errors
-    /// If the device fails, or waits in vain for a peer.
-    fn choose(&mut self, logits: &Self::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, ForwardError>;
+    /// If the device fails.
+    fn choose(&mut self, logits: &Self::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError>;
 
     /// The elements of an activation, once everything before has run.
     ///
     /// # Errors
-    /// If the device fails, or waits in vain for a peer.
-    fn download(&mut self, activation: Self::Buffer) -> Result<Vec<f32>, ForwardError>;
+    /// If the device fails.
+    fn download(&mut self, activation: Self::Buffer) -> Result<Vec<f32>, BackendError>;
+
+    /// Bytes for which there is room, where that is less than the host's memory.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it can join a communicator of the ranks' own devices.
+    ///
+    /// # Errors
+    /// Why it cannot: the ranks' summands meet between the hosts.
+    fn joins(&self) -> Result<(), BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// A fresh name for a communicator.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn name_group(&mut self) -> Result<[u8; NAME_BYTES], BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// Joins the communicator of this name; summands meet there from now on.
+    ///
+    /// # Errors
+    /// If not all ranks have joined within `patience`.
+    fn join(&mut self, _: &[u8; NAME_BYTES], _: Shard, _patience: Duration) -> Result<(), BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// Leaves the communicator, if it has joined one: summands meet between the hosts.
+    fn leave(&mut self) {}
+
+    /// Waits until everything before has run.
+    ///
+    /// # Errors
+    /// [`ForwardError::Collective`] if a peer has not come within `deadline`, or failed.
+    fn settle(&mut self, _deadline: Duration) -> Result<(), ForwardError> {
+        Ok(())
+    }
 
     /// A cache of this shape, every element a NaN.
     ///
@@ -145,45 +188,7 @@ pub trait Backend: Send + 'static {
         page: u32,
         bytes: &[u8],
     ) -> Result<(), CacheError>;
-
-    /// Whether this rank's device could join a communicator with those of the other ranks.
-    ///
-    /// # Errors
-    /// Why not.
-    fn can_join(&self) -> Result<(), BackendError> {
-        Err(BackendError::new(NO_COMMUNICATOR))
-    }
-
-    /// A fresh name for a communicator; the rank that makes it must live until all have joined.
-    ///
-    /// # Errors
-    /// Why there is none.
-    fn name_communicator(&mut self) -> Result<CommunicatorName, BackendError> {
-        Err(BackendError::new(NO_COMMUNICATOR))
-    }
-
-    /// Joins a communicator as rank `rank` of `size`, `[rank, size]`. From then on its all-reduces run there, and the
-    /// group's transport is not asked.
-    ///
-    /// # Errors
-    /// What went wrong, within `patience`.
-    fn join(
-        &mut self,
-        _name: &CommunicatorName,
-        _seat: [usize; 2],
-        _patience: Duration,
-    ) -> Result<(), BackendError> {
-        Err(BackendError::new(NO_COMMUNICATOR))
-    }
-
-    /// Gives up the communicator, if one was joined.
-    fn leave(&mut self) {}
 }
-
-const NO_COMMUNICATOR: &str = "the CPU has no communicator of its own";
-
-/// The name by which devices find the communicator that they are to join.
-pub type CommunicatorName = [u8; 128];
 
 /// A linear map without bias, or a table: `[rows, columns]`, row-major.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 //! Read [`Llama::forward`] first, then `run`; it is the drawing in the module's head, line by line.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Matrix, Norm};
@@ -18,6 +19,8 @@ use super::weights::{Checkpoint, WeightsError};
 
 /// Name of the norm in front of the output projection.
 const LAST_NORM: &str = "model.norm.weight";
+/// How long a forward waits for the other ranks' devices.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -87,11 +90,6 @@ impl<B: Backend> Llama<B> {
         &self.config
     }
 
-    /// What computes.
-    pub fn backend(&mut self) -> &mut B {
-        &mut self.backend
-    }
-
     /// This rank's part.
     #[must_use]
     pub fn shard(&self) -> Shard {
@@ -105,6 +103,19 @@ impl<B: Backend> Llama<B> {
     pub fn cache(&mut self, page_size: usize, pages: usize) -> Result<KvCache<B::Buffer>, CacheError> {
         let [layers, kv_heads, head_dim] = self.cache_shape();
         self.backend.cache(CacheShape { pages, layers, page_size, kv_heads, head_dim })
+    }
+
+    /// Bytes of one page of such a cache.
+    ///
+    /// # Errors
+    /// As [`cache`](Self::cache).
+    pub fn page_bytes(&mut self, page_size: usize) -> Result<usize, CacheError> {
+        Ok(self.cache(page_size, 1)?.page_bytes())
+    }
+
+    /// The backend, to be asked what it has and which communicator it is in.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
     }
 
     /// The content of a page, as a cache of the same shape and backend takes it.
@@ -174,7 +185,7 @@ impl<B: Backend> Llama<B> {
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
         let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        self.backend.download(logits)
+        Ok(self.backend.download(logits)?)
     }
 
     /// The logits after each row's last position; `None` if there are no rows.
@@ -199,7 +210,10 @@ impl<B: Backend> Llama<B> {
         }
         let Pass { backend, batch, normed, .. } = pass;
         let last = backend.last_positions(&normed, self.config.hidden, &batch)?;
-        Ok(Some(backend.linear(&last, head.as_ref().unwrap_or(embedding))?))
+        let logits = backend.linear(&last, head.as_ref().unwrap_or(embedding))?;
+        // What comes after this waits for no peer.
+        backend.settle(PATIENCE)?;
+        Ok(Some(logits))
     }
 
     fn check_fit(&self, cache: &KvCache<B::Buffer>, group: &dyn AllReduce) -> Result<(), ForwardError> {

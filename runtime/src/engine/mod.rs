@@ -39,13 +39,13 @@ pub mod text;
 pub mod weights;
 
 pub use all_reduce::{AllReduce, Alone, CollectiveError};
-pub use backend::{Backend, BackendError, CommunicatorName};
+pub use backend::{Backend, BackendError};
 pub use batch::{ForwardError, Row};
 pub use cache::{CacheError, KvCache};
 pub use config::{Config, ConfigError};
 pub use cpu::CpuBackend;
 pub use detokenizer::Detokenizer;
-pub use device::{CacheType, DeviceBackend, HostsOnly, Nccl};
+pub use device::{CacheType, DeviceBackend};
 pub use greedy::Choice;
 pub use llama::{Llama, ModelError};
 pub use text::{Text, TextError};

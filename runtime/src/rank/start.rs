@@ -4,11 +4,10 @@ use super::assembly::Rank;
 use super::driver::Front;
 use super::error::RankError;
 use super::inputs::{Inbox, Input, Inputs};
-use super::pacing::PEER_DEADLINE;
 use super::parting::{Parting, Word};
 use super::recorder::Recorder;
 use super::site::Site;
-use crate::engine::{Backend, CpuBackend, DeviceBackend, Nccl};
+use crate::engine::{Backend, CpuBackend, DeviceBackend};
 use crate::launch::{Enlisted, RankArguments, RankDevice, RankPlan, START_ANEW};
 use crate::proved::{self, Class};
 use crate::supervisor::say;
@@ -116,8 +115,7 @@ impl<'a> Life<'a> {
         match self.plan.device {
             RankDevice::Cpu => self.serve_on(CpuBackend::new(threads(self.plan.size))?, line, last_ticket),
             RankDevice::Cuda { ordinal, kv_type, .. } => {
-                let backend = DeviceBackend::new(Cuda::open(ordinal)?, kv_type, Nccl::new(PEER_DEADLINE));
-                self.serve_on(backend, line, last_ticket)
+                self.serve_on(DeviceBackend::new(Cuda::open(ordinal)?, kv_type), line, last_ticket)
             }
         }
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use lockstep_kernels::cpu::{Compiler, Cpu, Program, Sanitizers, Source};
-use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, HostsOnly, Llama, Row};
+use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, Llama, Row};
 
 use crate::common::{Mesh, Request, goldens, model_directory, on_every_rank_of, scattered_pages, step};
 
@@ -26,7 +26,7 @@ pub(crate) fn backend(cache: CacheType) -> DeviceBackend<Cpu> {
         let compiler = Compiler::new(Path::new(env!("CARGO_TARGET_TMPDIR")), Sanitizers::Off);
         compiler.compile(&Source::all().unwrap()).unwrap()
     });
-    DeviceBackend::new(program.start().unwrap(), cache, HostsOnly)
+    DeviceBackend::new(program.start().unwrap(), cache)
 }
 
 fn load(cache: CacheType) -> OnDevice {

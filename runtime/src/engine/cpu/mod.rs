@@ -99,12 +99,12 @@ impl Backend for CpuBackend {
         Ok(positions.filter(|(place, _)| place.last).flat_map(|(_, values)| values).copied().collect())
     }
 
-    fn choose(&mut self, logits: &Vec<f32>, vocabulary: usize) -> Result<Vec<Option<u32>>, ForwardError> {
+    fn choose(&mut self, logits: &Vec<f32>, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
         let token = |row| Choice::of(row).map(|choice| choice.token);
         Ok(logits.chunks_exact(vocabulary).map(token).collect())
     }
 
-    fn download(&mut self, activation: Vec<f32>) -> Result<Vec<f32>, ForwardError> {
+    fn download(&mut self, activation: Vec<f32>) -> Result<Vec<f32>, BackendError> {
         Ok(activation)
     }
 

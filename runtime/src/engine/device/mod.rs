@@ -5,10 +5,9 @@
 //! Weights keep the type they have in the checkpoint, activations are `f32`, the cache is of either type. Everything is
 //! enqueued in order; only a download waits.
 //!
-//! Reading order: here, [`batch`], [`link`].
+//! Reading order: here, [`batch`].
 
 mod batch;
-mod link;
 
 use std::time::Duration;
 
@@ -17,15 +16,15 @@ use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Buffer, Device, Element, Operation};
+use lockstep_kernels::{Buffer, Device, Element, Grouped, NAME_BYTES, Operation, Seat};
 
-use super::all_reduce::AllReduce;
-use super::backend::{Backend, BackendError, CommunicatorName, Heads, Matrix, Norm};
+use super::all_reduce::{AllReduce, CollectiveError};
+use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::config::Shard;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
-pub use link::{HostsOnly, Link, Nccl};
 
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -62,16 +61,15 @@ impl CacheType {
 
 /// A device, and how its ranks' summands meet.
 #[derive(Debug)]
-pub struct DeviceBackend<D, L = HostsOnly> {
+pub struct DeviceBackend<D> {
     device: D,
     cache: CacheType,
-    link: L,
 }
 
-impl<D: Device, L: Link<D>> DeviceBackend<D, L> {
+impl<D: Device> DeviceBackend<D> {
     /// Computes on `device`, with caches of this type.
-    pub fn new(device: D, cache: CacheType, link: L) -> Self {
-        Self { device, cache, link }
+    pub fn new(device: D, cache: CacheType) -> Self {
+        Self { device, cache }
     }
 
     fn run<'a>(&mut self, operation: impl Operation<'a, D::Buffer>) -> Result<(), BackendError>
@@ -109,11 +107,7 @@ impl<D: Device, L: Link<D>> DeviceBackend<D, L> {
     }
 }
 
-impl<D, L> Backend for DeviceBackend<D, L>
-where
-    D: Device<Buffer: Send> + Send + 'static,
-    L: Link<D>,
-{
+impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
     type Buffer = D::Buffer;
     type Batch<'rows> = DeviceBatch<D::Buffer>;
 
@@ -215,7 +209,7 @@ where
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
-        if group.size() == 1 || self.link.all_reduce_sum(summand)? {
+        if group.size() == 1 || self.device.all_reduce_sum(summand).map_err(CollectiveError::new)? {
             return Ok(());
         }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
@@ -233,20 +227,48 @@ where
         self.gather(input, &batch.ends, width)
     }
 
-    fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, ForwardError> {
+    fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
         let (rows, width) = (rows_of(logits, vocabulary), small(vocabulary));
         let mut bids = self.unwritten(Element::U64, rows.into())?;
         let mut tokens = self.unwritten(Element::U32, rows.into())?;
         self.run(Argmax { bids: &mut bids, logits, rows, width, first_token: 0 })?;
         self.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows })?;
-        self.link.wait()?;
         let tokens: Vec<u32> = self.device.download(&tokens).map_err(BackendError::new)?;
         Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
     }
 
-    fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, ForwardError> {
-        self.link.wait()?;
-        Ok(self.device.download(&activation).map_err(BackendError::new)?)
+    fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, BackendError> {
+        self.device.download(&activation).map_err(BackendError::new)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.device.free_bytes()
+    }
+
+    fn joins(&self) -> Result<(), BackendError> {
+        self.device.joins().map_err(BackendError::new)
+    }
+
+    fn name_group(&mut self) -> Result<[u8; NAME_BYTES], BackendError> {
+        self.device.name_group().map_err(BackendError::new)
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8; NAME_BYTES],
+        shard: Shard,
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        let seat = Seat { rank: shard.rank, size: shard.size };
+        self.device.join(name, seat, patience).map_err(BackendError::new)
+    }
+
+    fn leave(&mut self) {
+        self.device.leave();
+    }
+
+    fn settle(&mut self, deadline: Duration) -> Result<(), ForwardError> {
+        Ok(self.device.settle(deadline).map_err(CollectiveError::new)?)
     }
 
     fn cache(&mut self, shape: CacheShape) -> Result<KvCache<D::Buffer>, CacheError> {
@@ -274,27 +296,6 @@ where
         let (shape, listed) = (device_shape(cache.shape()), self.numbers(&[page])?);
         let staging = self.device.upload_bytes(cache.data.element(), bytes).map_err(BackendError::new)?;
         Ok(self.run(ScatterPages { cache: &mut cache.data, staging: &staging, listed: &listed, shape })?)
-    }
-
-    fn can_join(&self) -> Result<(), BackendError> {
-        self.link.can_join()
-    }
-
-    fn name_communicator(&mut self) -> Result<CommunicatorName, BackendError> {
-        self.link.name()
-    }
-
-    fn join(
-        &mut self,
-        name: &CommunicatorName,
-        seat: [usize; 2],
-        patience: Duration,
-    ) -> Result<(), BackendError> {
-        self.link.join(&self.device, name, seat, patience)
-    }
-
-    fn leave(&mut self) {
-        self.link.leave();
     }
 }
 
