@@ -154,7 +154,6 @@ impl<B: Backend> Llama<B> {
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
         let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        self.backend.settle(PATIENCE)?;
         let tokens = self.backend.choose(&logits, self.config.vocabulary)?;
         let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
         tokens.into_iter().enumerate().map(finite).collect()
@@ -211,7 +210,10 @@ impl<B: Backend> Llama<B> {
         }
         let Pass { backend, batch, normed, .. } = pass;
         let last = backend.last_positions(&normed, self.config.hidden, &batch)?;
-        Ok(Some(backend.linear(&last, head.as_ref().unwrap_or(embedding))?))
+        let logits = backend.linear(&last, head.as_ref().unwrap_or(embedding))?;
+        // What comes after this waits for no peer.
+        backend.settle(PATIENCE)?;
+        Ok(Some(logits))
     }
 
     fn check_fit(&self, cache: &KvCache<B::Buffer>, group: &dyn AllReduce) -> Result<(), ForwardError> {

@@ -51,7 +51,7 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
     };
     let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
     if let Some(placement) = &deployment.placement {
-        tell(&format!("lockstep: {placement}"));
+        say(&format!("lockstep: {placement}"));
     }
     if let Some(control) = deployment.control {
         say(&format!("lockstep: waits at {control} for {} ranks of each group", flags.group.tp));

@@ -209,7 +209,7 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
-        if self.device.all_reduce_sum(summand).map_err(CollectiveError::new)? {
+        if group.size() == 1 || self.device.all_reduce_sum(summand).map_err(CollectiveError::new)? {
             return Ok(());
         }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
