@@ -4,13 +4,16 @@
 //! Libraries are found at run time: a binary with this feature builds and starts on a machine without CUDA.
 //!
 //! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches,
-//! [`communicator`] joins it with those of other ranks.
+//! [`communicator`] joins it with those of other ranks, [`graph`] captures what it is asked and replays it.
 
 pub mod available;
 pub mod communicator;
 pub mod device;
+pub mod graph;
+mod lane;
 mod nccl;
 
 pub use available::{Missing, collectives_available, device_available};
 pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Reduction, Watch};
 pub use device::{Cuda, CudaBuffer, CudaError};
+pub use graph::{Fence, Graph};

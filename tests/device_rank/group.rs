@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, GroupId, Member, Reduction, Watch};
+use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, CudaError, GroupId, Member, Reduction, Watch};
 use lockstep_kernels::{Device, Element};
 use serde_json::{Value, json};
 
@@ -69,6 +69,9 @@ pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
         "skip" => skip(&mut cuda, communicator, place.is_last()),
         "hang" => hang(&mut cuda, communicator, place.is_last()),
         "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
+        "graph" => graph(&mut cuda, communicator),
+        "graph-skip" => graph_skip(&mut cuda, communicator, place.is_last()),
+        "fence" => fence(&mut cuda, communicator, place.is_last()),
         "die" => die(&mut cuda, communicator, place.is_last()),
         other => Err(format!("no scenario {other}").into()),
     }
@@ -178,4 +181,68 @@ fn die(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Va
     communicator.all_reduce(Reduction::Min, &mut votes)?;
     let error = communicator.wait(SHORT).err().map(|error| error.to_string());
     Ok(json!({ "error": error }))
+}
+
+/// A graph with a collective, replayed while its input changes.
+fn graph(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
+    let rank = u64::try_from(communicator.watch().member().rank)?;
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    // What a collective sets up when it is the first of its communicator is not to be captured.
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 1))?;
+    let mut found = Vec::new();
+    for step in 1..=3 {
+        cuda.overwrite(&mut votes, &[10 * step + rank, 100 - rank])?;
+        cuda.replay(&graph)?;
+        communicator.wait(PATIENCE)?;
+        found.push(cuda.download::<u64>(&votes)?);
+    }
+    let entered = communicator.watch().entered();
+    let early = communicator.finish(PATIENCE).err().map(|error| error.to_string());
+    let void = cuda.replay(&graph).err().map(|error| error.to_string());
+    Ok(json!({ "found": found, "entered": entered, "early": early, "void": void }))
+}
+
+fn enter(communicator: &mut Communicator, votes: &mut CudaBuffer, times: u32) -> Result<(), CudaError> {
+    for _ in 0..times {
+        communicator.all_reduce(Reduction::Min, votes)?;
+    }
+    Ok(())
+}
+
+/// The last rank replays a graph of four collectives once less than the others.
+fn graph_skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 4))?;
+    cuda.replay(&graph)?;
+    communicator.wait(PATIENCE)?;
+    if last {
+        thread::sleep(3 * SHORT);
+        return Ok(json!({}));
+    }
+    cuda.replay(&graph)?;
+    let stuck = communicator.wait(SHORT).err().map(|error| error.to_string());
+    communicator.watch().abort(ABORT)?;
+    let void = cuda.replay(&graph).err().map(|error| error.to_string());
+    Ok(json!({ "stuck": stuck, "void": void }))
+}
+
+/// A fence behind a collective that the last rank enters late, and the same fence once more.
+fn fence(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    let mut fence = cuda.fence()?;
+    communicator.wait(PATIENCE)?;
+    let mut seen = vec![fence.reached()?];
+    for _ in 0..2 {
+        if last {
+            thread::sleep(SHORT);
+        }
+        communicator.all_reduce(Reduction::Min, &mut votes)?;
+        cuda.renew(&mut fence)?;
+        seen.push(fence.reached()?);
+        communicator.wait(PATIENCE)?;
+        seen.push(fence.reached()?);
+    }
+    Ok(json!({ "seen": seen }))
 }

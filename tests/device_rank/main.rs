@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! device-rank kernels <device>                          the sample computation; its outcome as JSON
+//! device-rank graph <device>                            the same, captured and replayed
 //! device-rank group <rank> <size> <id's file> <scenario>   one rank of a group
 //! device-rank misuse <what>                             what the safe calls exclude, to see that the stand-in notices
 //! ```
@@ -10,6 +11,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
+mod graph;
 mod group;
 mod misuse;
 
@@ -17,7 +19,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use lockstep_kernels::cuda::Cuda;
-use lockstep_tests::sample;
+use lockstep_tests::sample::{self, INDICES};
 
 use group::Place;
 
@@ -39,15 +41,16 @@ fn main() -> ExitCode {
 fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
     match words {
         ["kernels", device] => {
-            let outcome = sample::compute(&mut Cuda::open(device.parse()?)?)?;
+            let outcome = sample::compute(&mut Cuda::open(device.parse()?)?, INDICES[0])?;
             Ok(serde_json::to_string(&outcome)?)
         }
+        ["graph", device] => Ok(graph::run(&mut Cuda::open(device.parse()?)?)?.to_string()),
         ["group", rank, size, id, scenario] => {
             Ok(group::run(&Place::parse(rank, size, id, scenario)?)?.to_string())
         }
         ["misuse", what] => misuse::run(what),
         _ => Err(
-            "say what to run: kernels <device>, group <rank> <size> <id's file> <scenario>, misuse <what>"
+            "say what to run: kernels <device>, graph <device>, group <rank> <size> <id's file> <scenario>, misuse <what>"
                 .into(),
         ),
     }

@@ -137,3 +137,27 @@ fn group_without_nccl_is_an_error_that_says_what_was_looked_for() {
     assert_eq!(code, 1);
     assert!(errors.contains("standin-misnamed/libnccl.so.2, but not under the name libnccl.so"), "{errors}");
 }
+
+#[test]
+fn group_replays_a_graph_with_a_collective() {
+    for end in play("graph", 2, 2) {
+        let found = answer(&end);
+        assert_eq!(found["found"], json!([[10, 99], [20, 99], [30, 99]]));
+        assert_eq!(found["entered"], json!(4), "a captured collective is entered by each replay");
+        assert!(text(&found["early"]).contains("cannot leave its group while 1 graphs"), "{found}");
+        assert!(text(&found["void"]).contains("was aborted"), "{found}");
+    }
+}
+
+#[test]
+fn group_whose_rank_replays_a_graph_less_is_named_by_the_collectives_of_the_graph() {
+    let found = answer(&play("graph-skip", 2, 2)[0]);
+    assert!(text(&found["stuck"]).contains("in vain for collective 5 to 8"), "{found}");
+    assert!(text(&found["void"]).contains("was aborted after it had entered collective 8"), "{found}");
+}
+
+#[test]
+fn group_fence_is_reached_after_the_collective_before_it_and_can_be_used_again() {
+    let ends = play("fence", 2, 2);
+    assert_eq!(answer(&ends[0])["seen"], json!([true, false, true, false, true]));
+}
