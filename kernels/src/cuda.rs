@@ -13,7 +13,7 @@ pub mod graph;
 mod lane;
 mod nccl;
 
-pub use available::{Missing, collectives_available, device_available};
+pub use available::{Missing, collectives_available, device_count};
 pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Reduction, Watch};
 pub use device::{Cuda, CudaBuffer, CudaError};
 pub use graph::{Fence, Graph};

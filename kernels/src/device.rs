@@ -1,21 +1,32 @@
 //! A device: memory for buffers, and an order in which it runs calls. Implemented by the CPU and by CUDA.
 
+use std::error::Error;
+
 use crate::call::{Buffer, Call, CallError};
 use crate::element::{Element, Plain, bytes_of};
 use crate::operations::Operation;
+
+/// Every byte of a buffer that nothing has written.
+pub(crate) const UNWRITTEN: u8 = 0xFF;
 
 /// Runs operations, one after another in the order they are given.
 pub trait Device {
     /// Its memory.
     type Buffer: Buffer;
     /// Why it refuses, or fails.
-    type Error: From<CallError>;
+    type Error: From<CallError> + Error + Send + Sync + 'static;
 
     /// A buffer with the given content, little-endian elements.
     ///
     /// # Errors
     /// If the bytes are not whole elements, or there is no memory.
     fn upload_bytes(&mut self, element: Element, bytes: &[u8]) -> Result<Self::Buffer, Self::Error>;
+
+    /// A buffer of `length` elements that nothing has written: all ones, a NaN in every floating-point type.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn unwritten(&mut self, element: Element, length: u64) -> Result<Self::Buffer, Self::Error>;
 
     /// The content of a buffer, once every operation before has run.
     ///

@@ -9,6 +9,7 @@
 //!
 //! Reading order: [`kernel`] is the table of what exists, [`operations`] are what a forward pass asks for, [`call`]
 //! checks them against the table, [`launch`] bounds their extent, [`device`] runs them: [`cpu`], or the module `cuda`.
+//! [`wide`] is for the engine's own arithmetic on a CPU.
 //! The tests run every kernel's source on the CPU; **nothing here has ever run on a GPU**.
 
 pub mod architecture;
@@ -21,6 +22,7 @@ pub mod element;
 pub mod kernel;
 pub mod launch;
 pub mod operations;
+pub mod wide;
 
 pub use architecture::Architecture;
 pub use call::{Buffer, Call, CallError};

@@ -1,11 +1,11 @@
 //! What the feature `cuda` answers on a machine without CUDA: errors that say what to do, and no panic.
 #![cfg(feature = "cuda")]
 
-use lockstep_kernels::cuda::{Cuda, CudaError, Missing, collectives_available, device_available};
+use lockstep_kernels::cuda::{Cuda, CudaError, Missing, collectives_available, device_count};
 
 #[test]
 fn device_without_its_driver_is_an_error_that_says_what_to_install() {
-    let Err(missing) = device_available() else {
+    let Err(missing) = device_count() else {
         assert!(Cuda::open(0).is_ok(), "a device is announced but does not open");
         return;
     };

@@ -34,6 +34,7 @@ pub mod rendezvous;
 pub mod report;
 pub mod runs;
 pub mod screen;
+pub mod start;
 pub mod toys;
 pub mod two_groups;
 pub mod validate;

@@ -1,14 +1,9 @@
 //! A world as a model: for Stateright's checkers and for our own explorer.
 
-use crate::entries::{completions, entries, retirement};
-use crate::explore::{
-    Collective, Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks,
-    WAITS_IN,
-};
-use crate::group::Group;
+use crate::entries::step_events;
+use crate::explore::{Explorable, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN};
 use crate::world::{Action, Completion, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
-use lockstep_spec::program::RankProgram;
 use stateright::{Model, Property};
 
 /// A witness: a situation that a run must reach, or it proved nothing about it.
@@ -119,23 +114,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
     }
 
     fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {
-        let mut events = decisions(before, action);
-        events.extend(match action {
-            Action::Fact(rank, fact) => {
-                vec![StepEvent::on(*rank, Happening::Fact { fact: format!("{fact:?}") })]
-            }
-            Action::Retire(rank) => retirement(&before.group, *rank, 0).into_iter().collect(),
-            Action::Turn(rank) => vec![StepEvent::on(*rank, Happening::Turn)],
-            Action::Complete => completions(&before.group, 0),
-            Action::Take(rank) => taking(&before.group, *rank),
-        });
-        let completed = events.iter().any(|event| matches!(event.what, Happening::Complete { .. }));
-        let entered = entries(&before.group, &after.group, completed, 0);
-        events.extend(entered.into_iter().filter(|event| match action {
-            Action::Take(rank) => event.lane == Some(*rank),
-            Action::Fact(..) | Action::Retire(_) | Action::Turn(_) | Action::Complete => true,
-        }));
-        events
+        step_events(before, action, after)
     }
 
     fn kinds(&self) -> Vec<&'static str> {
@@ -158,31 +137,6 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Retire(_) => usize::MAX,
         }
     }
-}
-
-/// What one rank takes: the first to do so sees whether all wait in the same.
-fn taking<P: RankProgram>(before: &Group<P>, rank: usize) -> Vec<StepEvent> {
-    if !before.control.is_half_taken() {
-        return completions(before, 0).into_iter().filter(|event| event.lane == Some(rank)).collect();
-    }
-    let complete = |ticket| Happening::Complete { collective: Collective::from(ticket) };
-    before.control.ticket(rank).map(|ticket| StepEvent::on(rank, complete(ticket))).into_iter().collect()
-}
-
-/// What the guards say by which ranks decide in a step.
-fn decisions<E: Environment>(before: &World<E>, action: &Action<FactOf<E>>) -> Vec<StepEvent> {
-    let concerned = |rank: usize| match action {
-        Action::Fact(mover, _) | Action::Retire(mover) | Action::Turn(mover) | Action::Take(mover) => {
-            *mover == rank
-        }
-        Action::Complete => true,
-    };
-    let of_rank = |(rank, program)| {
-        let guards = E::guards(program, action, concerned(rank)).into_iter();
-        let decide = |(guard, value): (&str, String)| Happening::Decide { guard: guard.to_string(), value };
-        guards.map(move |guard| StepEvent::on(rank, decide(guard)))
-    };
-    before.group.ranks.iter().enumerate().flat_map(of_rank).collect()
 }
 
 impl<E: Environment> Live for WorldModel<E> {

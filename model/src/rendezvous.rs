@@ -114,7 +114,7 @@ fn combine<S>(mut left: Posted<S>, right: Posted<S>) -> Posted<S> {
         Kind::MinReduce => {
             left.payload.iter_mut().zip(right.payload).for_each(|(word, other)| *word = (*word).min(other));
         }
-        Kind::Broadcast | Kind::Forward => {}
+        Kind::Broadcast | Kind::Forward | Kind::Connect => {}
     }
     left
 }

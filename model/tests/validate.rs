@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockstep_model::validate::{Verdict, validate};
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::request::Request;
@@ -46,6 +46,8 @@ impl Scribe {
             brief_words: GroupConfiguration::least_brief_words(1),
             deadline_ticks: 9,
             stop_tokens: Vec::new(),
+            collectives: Collectives::Host,
+            forwards: Forwards::Eager,
         };
         let header = |rank| Header {
             format: FORMAT,

@@ -9,5 +9,11 @@ use lockstep_runtime::{proved, rank};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    run(&Parts { rank: rank::run, codec: load_text, statement: proved::statement, limits: Limits::default() })
+    run(&Parts {
+        rank: rank::run,
+        enlisted: rank::run_enlisted,
+        codec: load_text,
+        statement: proved::statement,
+        limits: Limits::default(),
+    })
 }

@@ -1,17 +1,20 @@
-//! The wire between the front end and each rank process: one JSON value a line over a Unix socket.
+//! The wire between the front end and each rank process: one JSON value a line, over a Unix socket or TCP.
 //!
-//! The rank connects to the control socket named on its command line and says [`RankToFront::Hello`] first.
+//! A rank that the supervisor started connects to the control socket named on its command line and says [`RankToFront::Hello`] first; one
+//! that a launcher started comes over TCP and begins as `enlist` says.
 //! ```text
 //!   front end ── Submit, Abort ─────────▶ decode leader ── LegWanted, Token, Ended ──▶ front end
 //!             ── Leg ───────────────────▶ every prefill rank
 //!             ── Pause, Resume ─────────▶ both leaders
-//!             ── Shutdown ──────────────▶ every rank ────── Ready, Progress, Fatal ──▶
+//!             ── Dismiss, Shutdown ─────▶ every rank ────── Ready, Progress, Fatal ──▶
 //! ```
-//! Reading order: the messages here, then `lines` (bounded lines, no I/O), then `rank_end` (the rank's blocking end).
+//! Reading order: the messages here, then `enlist`, `lines` (bounded lines, no I/O), and `rank_end` (the rank's blocking end).
 
+mod enlist;
 mod lines;
 mod rank_end;
 
+pub use enlist::{Answer, Assignment, Enlistment, Meeting, Terms, version};
 pub use lines::{LineReader, WireError, encode};
 pub use rank_end::{RankEnd, RankReceiver, RankSender};
 
@@ -202,6 +205,8 @@ pub enum FrontToRank {
         /// The request.
         request: u64,
     },
+    /// Leave in an orderly way: the other group is lost, and an epoch of other processes follows.
+    Dismiss,
     /// The tokens of a wanted leg. To every prefill rank.
     Leg {
         /// The identity that decode gave it.
@@ -215,7 +220,7 @@ pub enum FrontToRank {
     Pause,
     /// Go on after a pause. Leaders only.
     Resume,
-    /// Leave in an orderly way and exit with code 0.
+    /// Leave in an orderly way: the deployment ends.
     Shutdown,
     /// A request to decode: newly accepted, or of an earlier epoch, or one whose transfer failed. Decode leader only.
     Submit(Request),

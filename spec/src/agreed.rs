@@ -170,6 +170,8 @@ pub(crate) fn complete(
     let words = payload.len() as u64;
     match ticket.kind {
         Kind::MinReduce | Kind::Broadcast if words == ticket.shape => Ok(Agreed(payload)),
-        Kind::MinReduce | Kind::Broadcast | Kind::Forward => Err(Fault::WrongShape { ticket, words }),
+        Kind::MinReduce | Kind::Broadcast | Kind::Forward | Kind::Connect => {
+            Err(Fault::WrongShape { ticket, words })
+        }
     }
 }

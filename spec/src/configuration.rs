@@ -2,7 +2,7 @@
 //! or device) is local evidence and has no place here.
 
 use crate::digest::Digest;
-use crate::ids::{Epoch, TokenId};
+use crate::ids::{Epoch, RankIndex, TokenId};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,28 @@ pub struct GroupConfiguration {
     pub deadline_ticks: u32,
     /// Tokens that end an output, unless the request ignores them.
     pub stop_tokens: Vec<TokenId>,
+    /// Where the collectives of a forward run.
+    pub collectives: Collectives,
+    /// How forwards reach the device.
+    pub forwards: Forwards,
+}
+
+/// Where the collectives of a forward run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Collectives {
+    /// Between the hosts.
+    Host,
+    /// On the devices' own communicator.
+    Device,
+}
+
+/// How forwards reach the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Forwards {
+    /// Each operation is launched anew.
+    Eager,
+    /// Graphs that were captured at the start are replayed.
+    Captured,
 }
 
 /// Most forwards that may be in flight; the vote has an element pair for each.
@@ -109,6 +131,16 @@ impl GroupConfiguration {
         Ok(())
     }
 
+    /// Checks the same, and that the group has such a rank.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate), or the rank that there is not.
+    pub fn validate_for(&self, rank: RankIndex) -> Result<(), ConfigurationError> {
+        self.validate()?;
+        let ranks = self.ranks;
+        if rank.0 < ranks { Ok(()) } else { Err(ConfigurationError::Rank { rank: rank.0, ranks }) }
+    }
+
     /// Pages that `positions` KV positions take.
     #[must_use]
     pub fn pages_for(&self, positions: u32) -> usize {
@@ -142,8 +174,10 @@ impl GroupConfiguration {
             brief_words,
             deadline_ticks,
             stop_tokens,
+            collectives,
+            forwards,
         } = self;
         let sizes = [ranks, slots, pages, page_size, flights, chunk_tokens, brief_words, deadline_ticks];
-        Digest::of(&(crate::FINGERPRINT, sizes, stop_tokens))
+        Digest::of(&(crate::FINGERPRINT, sizes, stop_tokens, collectives, forwards))
     }
 }

@@ -27,6 +27,8 @@ pub enum Fault {
     Diverged(Identity),
     /// A rank raised its fault flag.
     Raised,
+    /// A rank has no memory for a single page.
+    NoRoom,
     /// The transport completed another collective than the one entered.
     WrongCompletion {
         /// What this rank entered.
@@ -66,6 +68,7 @@ impl fmt::Display for Fault {
         match self {
             Self::Diverged(identity) => write!(formatter, "the ranks diverged: {identity:?} differs"),
             Self::Raised => write!(formatter, "a rank of the group reported a fault"),
+            Self::NoRoom => write!(formatter, "a rank of the group has no memory for one KV page"),
             Self::WrongCompletion { expected, got } => {
                 write!(formatter, "entered {expected}, but {got} completed")
             }

@@ -10,7 +10,7 @@
 //! are follows from agreed values.
 //!
 //! Reading order: [`agreed`] (the claim), [`ticket`] (where a group meets), [`vote`] and [`brief`] (what is said there), [`table`] (what is
-//! agreed), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`journal`] (what outlives a group), [`invariant`]
+//! agreed), [`start`] (before the first round), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`journal`] (what outlives a group), [`invariant`]
 //! (what holds), [`trace`] (what a rank that runs writes down).
 //!
 //! No I/O, no clock, no randomness, no iteration in hash order, no `unsafe`, no `std`.
@@ -36,6 +36,7 @@ pub mod poll;
 pub mod prefill;
 pub mod program;
 pub mod role;
+pub mod start;
 pub mod table;
 pub mod ticket;
 pub mod trace;

@@ -4,9 +4,17 @@ use crate::ids::{Epoch, Round};
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// A numbered place in the round where the group meets, in the order of the round.
+/// A numbered place where the group meets: those of its start, which are in round 0, and then those of each round in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Site {
+    /// What each rank has to offer: always entered, by every rank.
+    Offer,
+    /// The name of the device communicator, known to the leader: entered iff every rank offers to join it.
+    Name,
+    /// The ranks join the device communicator: entered iff it was named.
+    Connect,
+    /// What each rank has prepared: always entered, by every rank.
+    Ready,
     /// The one agreement of a round: always entered, by every rank.
     Vote,
     /// What only the leader knows: entered iff the agreed vote gives it a length.
@@ -24,6 +32,8 @@ pub enum Kind {
     Broadcast,
     /// The device collectives of one forward pass; the host sees no payload.
     Forward,
+    /// The initialisation of a device communicator; the host sees no payload.
+    Connect,
 }
 
 /// An ordered stream of collectives. What is entered on one never waits behind what is entered on the other.
@@ -44,13 +54,17 @@ pub trait SiteName: Copy + Eq + Ord + core::hash::Hash + fmt::Debug + Send + Syn
 impl SiteName for Site {
     fn communicator(self) -> Communicator {
         match self {
-            Self::Vote | Self::Brief => Communicator::Control,
-            Self::Forward => Communicator::Device,
+            Self::Offer | Self::Name | Self::Ready | Self::Vote | Self::Brief => Communicator::Control,
+            Self::Connect | Self::Forward => Communicator::Device,
         }
     }
 }
 
 impl Site {
+    /// Every site.
+    pub const ALL: [Self; 7] =
+        [Self::Offer, Self::Name, Self::Connect, Self::Ready, Self::Vote, Self::Brief, Self::Forward];
+
     /// Number of this site on the wire.
     #[must_use]
     pub fn code(self) -> u8 {
@@ -58,6 +72,10 @@ impl Site {
             Self::Vote => 0,
             Self::Brief => 1,
             Self::Forward => 2,
+            Self::Offer => 3,
+            Self::Name => 4,
+            Self::Connect => 5,
+            Self::Ready => 6,
         }
     }
 }
@@ -70,6 +88,7 @@ impl Kind {
             Self::MinReduce => 0,
             Self::Broadcast => 1,
             Self::Forward => 2,
+            Self::Connect => 3,
         }
     }
 }
@@ -85,7 +104,7 @@ pub struct Ticket<S = Site> {
     pub site: S,
     /// What is done with the payload.
     pub kind: Kind,
-    /// Size of the payload: 64-bit words of a vote or brief, token positions of a forward.
+    /// Size of the payload: 64-bit words of a vote or brief, token positions of a forward, ranks of a communicator.
     pub shape: u64,
 }
 

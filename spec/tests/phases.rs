@@ -2,7 +2,7 @@
 //! request into the phase and decides; only the reduced vote is written by hand.
 
 use lockstep_spec::agreed::{Entry, Words};
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::request::Request;
@@ -52,6 +52,8 @@ impl Bench {
             chunk_tokens: 8,
             deadline_ticks: 4,
             stop_tokens: vec![EOS],
+            collectives: Collectives::Host,
+            forwards: Forwards::Eager,
         });
         let machine =
             DecodeMachine::new(configuration.clone(), RankIndex(0)).expect("the configuration is valid");

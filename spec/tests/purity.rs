@@ -108,21 +108,26 @@ fn purity_sources_name_nothing_impure() {
 
 #[test]
 fn purity_one_door_from_local_to_agreed() {
+    let calls = [["machine/round.rs"; 2].as_slice(), &["start/mod.rs"; 3]].concat();
     assert_eq!(
         places("complete(&expected, ticket, payload)"),
-        ["machine/round.rs", "machine/round.rs"],
-        "vote and brief"
+        calls,
+        "vote and brief; offer, name and preparation"
     );
-    let definition_and_calls = ["agreed.rs", "machine/round.rs", "machine/round.rs"];
-    let calls: Vec<String> =
+    let found: Vec<String> =
         places(" complete(").into_iter().filter(|place| place != "prefill/evidence.rs").collect();
-    assert_eq!(calls, definition_and_calls);
+    assert_eq!(found, [["agreed.rs"].as_slice(), &calls].concat());
     assert_eq!(places("Agreed(payload)"), ["agreed.rs"]);
 }
 
 #[test]
-fn purity_collectives_are_entered_by_the_machine_alone() {
-    assert_eq!(places("Entry::new("), ["machine/round.rs"; 3], "vote, brief and forward");
+fn purity_collectives_are_entered_by_the_machine_and_its_start_alone() {
+    let entries = [["machine/round.rs"; 3].as_slice(), &["start/mod.rs"; 4]].concat();
+    assert_eq!(
+        places("Entry::new("),
+        entries,
+        "vote, brief and forward; offer, preparation, joining and name"
+    );
     assert_eq!(places("Entry {"), ["agreed.rs"; 2], "the type and its block");
 }
 

@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::Group;
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Phase;
@@ -29,6 +29,8 @@ fn configuration(flights: u32, pages: u32) -> GroupConfiguration {
         chunk_tokens: 8,
         deadline_ticks: 3,
         stop_tokens: vec![TokenId(EOS)],
+        collectives: Collectives::Host,
+        forwards: Forwards::Eager,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Totality: whatever reaches a machine, in whatever order, it moves on or faults; it never panics, and its account of pages holds.
 
 use lockstep_spec::agreed::{Entry, Words};
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Tenant;
@@ -37,6 +37,8 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         chunk_tokens: 8,
         deadline_ticks: 3,
         stop_tokens: vec![TokenId(EOS)],
+        collectives: Collectives::Host,
+        forwards: Forwards::Eager,
     })
 }
 
@@ -149,8 +151,8 @@ where
 }
 
 fn tickets() -> impl Strategy<Value = Ticket> {
-    let site = prop::sample::select(&[Site::Vote, Site::Brief, Site::Forward][..]);
-    let kind = prop::sample::select(&[Kind::MinReduce, Kind::Broadcast, Kind::Forward][..]);
+    let site = prop::sample::select(&Site::ALL[..]);
+    let kind = prop::sample::select(&[Kind::MinReduce, Kind::Broadcast, Kind::Forward, Kind::Connect][..]);
     (0..2_u64, 0..4_u64, site, kind, 0..30_u64).prop_map(|(epoch, round, site, kind, shape)| Ticket {
         epoch: Epoch(epoch),
         round: Round(round),

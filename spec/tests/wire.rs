@@ -2,7 +2,7 @@
 
 use lockstep_spec::agreed::Words;
 use lockstep_spec::brief::{Arrival, Brief};
-use lockstep_spec::configuration::{GroupConfiguration, MAX_FLIGHTS};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, MAX_FLIGHTS};
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::fault::{Fault, Identity};
 use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, Round, SlotIndex, TokenId};
@@ -144,6 +144,8 @@ fn configuration() -> GroupConfiguration {
         chunk_tokens: 8,
         deadline_ticks: 4,
         stop_tokens: Vec::new(),
+        collectives: Collectives::Host,
+        forwards: Forwards::Eager,
     }
 }
 

@@ -41,9 +41,9 @@ impl Decode {
         assert!(rank.is_decode_leader(), "only the decode leader is given requests");
         let wire::Request { id: RequestId(request), prompt_tokens, max_tokens, generated, ignore_eos } =
             submitted;
-        let slots = u64::from(rank.arguments.slots);
+        let slots = u64::from(rank.plan.slots);
         let leg = Leg {
-            epoch: Epoch(rank.arguments.epoch),
+            epoch: Epoch(rank.plan.epoch),
             slot: SlotIndex(u32::try_from(request % slots).unwrap()),
             generation: Generation(2 * (request / slots) + u64::from(self.failed.contains(&request))),
             attempt: Attempt(0),

@@ -21,7 +21,7 @@ use lockstep_runtime::proved::Class;
 use lockstep_runtime::supervisor::Limits;
 
 fn main() -> ExitCode {
-    run(&Parts { rank: rank::run, codec, statement, limits: limits() })
+    run(&Parts { rank: rank::run, enlisted: rank::run_enlisted, codec, statement, limits: limits() })
 }
 
 fn codec(_model: &Path) -> Result<Arc<dyn TextCodec>, TextError> {

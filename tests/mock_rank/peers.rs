@@ -7,21 +7,21 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
-use lockstep_runtime::launch::RankArguments;
+use lockstep_runtime::launch::RankPlan;
 
 use crate::rank::Input;
 
 /// Connects the ranks of a group; each learns by [`Input::PeerGone`] when one that it is connected to dies.
-pub(crate) fn form(arguments: &RankArguments, inputs: &Sender<Input>) -> std::io::Result<()> {
-    let socket = arguments.run_directory.join(format!("{}.sock", arguments.role));
-    if arguments.rank > 0 {
+pub(crate) fn form(plan: &RankPlan, inputs: &Sender<Input>) -> std::io::Result<()> {
+    let socket = plan.run_directory.join(format!("{}.sock", plan.role));
+    if plan.rank > 0 {
         let mut leader = connect(&socket)?;
-        leader.write_all(&[u8::try_from(arguments.rank).unwrap()])?;
+        leader.write_all(&[u8::try_from(plan.rank).unwrap()])?;
         watch(leader, 0, inputs);
         return Ok(());
     }
     let listener = UnixListener::bind(socket)?;
-    for _ in 1..arguments.size {
+    for _ in 1..plan.size {
         let (mut follower, _) = listener.accept()?;
         let mut rank = [0];
         follower.read_exact(&mut rank)?;

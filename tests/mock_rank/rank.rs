@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockstep_runtime::launch::RankArguments;
+use lockstep_runtime::launch::{Enlisted, RankArguments, RankPlan};
 use lockstep_runtime::wire::{
     FrontToRank, Leg, Progress, RankEnd, RankReceiver, RankSender, RankToFront, Role, Room, WireError,
 };
@@ -24,7 +24,7 @@ pub(crate) enum Input {
 }
 
 pub(crate) struct Rank {
-    pub(crate) arguments: RankArguments,
+    pub(crate) plan: RankPlan,
     pub(crate) sender: RankSender,
     pub(crate) forwards: u64,
     round: u64,
@@ -44,28 +44,31 @@ pub(crate) fn run(arguments: RankArguments) -> ExitCode {
     }
 }
 
+/// Mock ranks meet in a directory of one machine.
+pub(crate) fn run_enlisted(enlisted: Enlisted) -> ExitCode {
+    eprintln!("mock rank: {} can not be started by a launcher", enlisted.plan.name());
+    ExitCode::FAILURE
+}
+
 fn start(arguments: RankArguments) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let RankEnd { mut sender, receiver } = RankEnd::connect(&arguments.control_socket, arguments.seat())?;
-    while arguments.model.join("hold").exists() {
+    let RankEnd { mut sender, receiver } =
+        RankEnd::connect(&arguments.control_socket, arguments.plan.seat())?;
+    let plan = arguments.plan;
+    while plan.model.join("hold").exists() {
         thread::sleep(Duration::from_millis(10));
     }
-    if arguments.model.join("refuse").exists() {
+    if plan.model.join("refuse").exists() {
         sender.send(&fatal("the weights are not to be had", None))?;
         return Ok(ExitCode::FAILURE);
     }
     let (inputs, queue) = channel();
-    peers::form(&arguments, &inputs)?;
-    let room = Room {
-        pages: arguments.pages,
-        page_size: arguments.page_size,
-        slots: arguments.slots,
-        context: 4096,
-    };
+    peers::form(&plan, &inputs)?;
+    let room = Room { pages: plan.pages, page_size: plan.page_size, slots: plan.slots, context: 4096 };
     sender.send(&RankToFront::Ready(room))?;
     thread::spawn(move || receive(receiver, &inputs));
     println!("mock rank up");
     let rank = Rank {
-        arguments,
+        plan,
         sender,
         forwards: 0,
         round: 0,
@@ -95,7 +98,9 @@ impl Rank {
         let mut decode = Decode::default();
         loop {
             match queue.recv_timeout(Duration::from_millis(2)) {
-                Ok(Input::Front(FrontToRank::Shutdown)) => return Ok(ExitCode::SUCCESS),
+                Ok(Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown)) => {
+                    return Ok(ExitCode::SUCCESS);
+                }
                 Ok(Input::Front(message)) => self.take(message, &mut decode)?,
                 Ok(Input::FrontGone) | Err(RecvTimeoutError::Disconnected) => return Ok(ExitCode::FAILURE),
                 Ok(Input::PeerGone(peer)) => return self.peer_gone(peer, queue),
@@ -115,7 +120,7 @@ impl Rank {
             FrontToRank::Leg { leg, tokens, .. } => self.prefill(leg, &tokens),
             FrontToRank::Pause => self.paused = true,
             FrontToRank::Resume => self.paused = false,
-            FrontToRank::Shutdown => {}
+            FrontToRank::Dismiss | FrontToRank::Shutdown => {}
             FrontToRank::Submit(request) => decode.submit(request, self)?,
         }
         Ok(())
@@ -124,7 +129,7 @@ impl Rank {
     /// "Transfers the KV": the leader leaves the tokens where decode finds them.
     fn prefill(&mut self, leg: Leg, tokens: &[u32]) {
         self.forwards += 1;
-        if self.arguments.rank == 0 {
+        if self.plan.rank == 0 {
             let target = self.kv(leg);
             let scratch = target.with_extension("new");
             std::fs::write(&scratch, serde_json::to_vec(tokens).unwrap()).unwrap();
@@ -133,14 +138,14 @@ impl Rank {
     }
 
     pub(crate) fn kv(&self, leg: Leg) -> std::path::PathBuf {
-        self.arguments.run_directory.join(format!("kv-{}-{}-{}", leg.slot, leg.generation, leg.attempt))
+        self.plan.run_directory.join(format!("kv-{}-{}-{}", leg.slot, leg.generation, leg.attempt))
     }
 
     /// An orderly leave of all reaches the ranks one after the other, so a gone peer is only missing when no order follows.
     fn peer_gone(mut self, peer: u32, queue: &Receiver<Input>) -> Result<ExitCode, WireError> {
         let deadline = Instant::now() + Duration::from_millis(200);
         while let Ok(input) = queue.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            if matches!(input, Input::Front(FrontToRank::Shutdown)) {
+            if matches!(input, Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown)) {
                 return Ok(ExitCode::SUCCESS);
             }
         }
@@ -156,7 +161,7 @@ impl Rank {
         self.told = Instant::now();
         let used = u32::try_from(open).unwrap();
         let progress = Progress {
-            epoch: self.arguments.epoch,
+            epoch: self.plan.epoch,
             round: self.round,
             site: Some(Site::Vote),
             votes: self.round,
@@ -167,7 +172,7 @@ impl Rank {
             agreement_micros_total: self.round * 10,
             forward_micros_total: self.round * 100,
             slots_used: used,
-            pages_free: self.arguments.pages.saturating_sub(used),
+            pages_free: self.plan.pages.saturating_sub(used),
             paused: self.paused,
         };
         self.sender.send(&RankToFront::Progress(progress))
@@ -176,11 +181,11 @@ impl Rank {
     fn log(&self, line: &str) {
         let Ok(path) = std::env::var("MOCK_LOG") else { return };
         let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
-        file.write_all(format!("{} {line}\n", self.arguments.name()).as_bytes()).unwrap();
+        file.write_all(format!("{} {line}\n", self.plan.name()).as_bytes()).unwrap();
     }
 
     pub(crate) fn is_decode_leader(&self) -> bool {
-        self.arguments.name().is_leader_of(Role::Decode)
+        self.plan.name().is_leader_of(Role::Decode)
     }
 }
 

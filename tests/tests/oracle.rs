@@ -51,7 +51,7 @@ impl Oracle {
     }
 }
 
-fn engine_decode(llama: &Llama, prompt: &[u32]) -> Vec<Choice> {
+fn engine_decode(llama: &mut Llama, prompt: &[u32]) -> Vec<Choice> {
     let mut cache = llama.cache(16, 8).unwrap();
     let mut requests = [Request::new(prompt, vec![6, 1, 5, 2, 4, 3, 0, 7])];
     (0..STEPS).flat_map(|_| step(llama, &mut cache, &mut requests, &mut Alone)).collect()
@@ -63,12 +63,12 @@ fn tokens(choices: &[Choice]) -> Vec<u32> {
 
 #[test]
 fn oracle_candle_chooses_the_same_tokens_with_the_same_margins() {
-    let (oracle, llama) = (Oracle::load(), Llama::load(&model_directory(), 0, 1).unwrap());
+    let (oracle, mut llama) = (Oracle::load(), Llama::load(&model_directory(), 0, 1).unwrap());
     let text = Text::load(&model_directory()).unwrap();
     let golden = goldens().into_iter().map(|golden| golden.prompt);
     for prompt in golden.chain(PROMPTS.map(str::to_owned)) {
         let prompt_tokens = text.encode(&prompt).unwrap();
-        let (theirs, ours) = (oracle.decode(&prompt_tokens), engine_decode(&llama, &prompt_tokens));
+        let (theirs, ours) = (oracle.decode(&prompt_tokens), engine_decode(&mut llama, &prompt_tokens));
         assert_eq!(tokens(&ours), tokens(&theirs), "prompt {prompt:?}");
         let off = ours.iter().zip(&theirs).map(|(a, b)| (a.margin - b.margin).abs()).fold(0.0, f32::max);
         let smallest = theirs.iter().map(|choice| choice.margin).fold(f32::INFINITY, f32::min);

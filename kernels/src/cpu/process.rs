@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::compile::{CompileError, Program};
 use crate::call::{Argument, Buffer, Call, CallError};
-use crate::device::Device;
+use crate::device::{Device, UNWRITTEN};
 use crate::element::{Element, bytes_of};
 
 /// Fibers leave their stacks for good when a launch fails, which is no leak.
@@ -27,6 +27,14 @@ pub enum CpuError {
         /// Number of bytes.
         bytes: usize,
         /// The element type.
+        element: Element,
+    },
+    /// A buffer beyond the memory.
+    #[error("there is no memory for {length} elements of type {element}")]
+    Memory {
+        /// Number of elements.
+        length: u64,
+        /// Their type.
         element: Element,
     },
     /// The kernels were not compiled.
@@ -155,6 +163,14 @@ impl Device for Cpu {
             true => Ok(CpuBuffer { element, bytes: bytes.to_vec() }),
             false => Err(CpuError::Bytes { bytes: bytes.len(), element }),
         }
+    }
+
+    fn unwritten(&mut self, element: Element, length: u64) -> Result<CpuBuffer, CpuError> {
+        let bytes = usize::try_from(length.saturating_mul(element.bytes()));
+        let mut memory = Vec::new();
+        let room = bytes.ok().filter(|&bytes| memory.try_reserve_exact(bytes).is_ok());
+        memory.resize(room.ok_or(CpuError::Memory { length, element })?, UNWRITTEN);
+        Ok(CpuBuffer { element, bytes: memory })
     }
 
     fn download_bytes(&mut self, buffer: &CpuBuffer) -> Result<Vec<u8>, CpuError> {

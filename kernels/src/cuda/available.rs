@@ -46,20 +46,18 @@ pub enum Missing {
     CollectiveName(PathBuf),
 }
 
-/// Checks that the driver is installed, starts and finds a device.
+/// The number of devices, at least 1, if the driver is installed, starts and finds one.
 ///
 /// # Errors
 /// The first thing that is missing. Never panics for a missing library.
-pub fn device_available() -> Result<(), Missing> {
+pub fn device_count() -> Result<usize, Missing> {
     // SAFETY: this loads libcuda and runs its initialisers, which a process may do at any time.
     if !unsafe { driver::sys::is_culib_present() } {
         return Err(Missing::DriverLibrary);
     }
     driver::result::init().map_err(Missing::Driver)?;
-    match driver::result::device::get_count().map_err(Missing::Driver)? {
-        ..1 => Err(Missing::Device),
-        1.. => Ok(()),
-    }
+    let count = driver::result::device::get_count().map_err(Missing::Driver)?;
+    usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Missing::Device)
 }
 
 /// Checks that NCCL is installed, under the name that cudarc loads it by.

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::result::memset_d8_async;
+use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError,
-    LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr,
+    DriverError, LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
-use super::available::{Missing, device_available};
+use super::available::{Missing, device_count};
 use super::communicator::CommunicatorError;
 use super::lane::Lane;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
-use crate::device::Device;
+use crate::device::{Device, UNWRITTEN};
 use crate::element::Element;
 use crate::kernel::Entry;
 use crate::launch::Launch;
@@ -123,7 +124,7 @@ impl Cuda {
     /// # Errors
     /// If the driver or the device is missing or too old, or the driver refuses the PTX.
     pub fn open(ordinal: usize) -> Result<Self, CudaError> {
-        device_available()?;
+        device_count()?;
         let context = CudaContext::new(ordinal).map_err(refused("open the device"))?;
         let (major, minor) = context.compute_capability().map_err(refused("say the device's capability"))?;
         let architecture =
@@ -175,6 +176,15 @@ impl Device for Cuda {
         }
         self.refuse_in_capture("upload")?;
         let bytes = self.stream().clone_htod(bytes).map_err(refused("copy to the device"))?;
+        Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
+    }
+
+    fn unwritten(&mut self, element: Element, length: u64) -> Result<CudaBuffer, CudaError> {
+        self.refuse_in_capture("make a buffer")?;
+        let bytes = usize::try_from(length.saturating_mul(element.bytes()));
+        let bytes = bytes.map_err(|_| DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        let filled = bytes.and_then(|bytes| unwritten(self.stream(), bytes));
+        let bytes = filled.map_err(refused("make a buffer"))?;
         Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
     }
 
@@ -309,6 +319,18 @@ fn load_all(
         modules.insert(source, module);
     }
     Ok(functions)
+}
+
+/// Memory in which every bit is one.
+fn unwritten(stream: &Arc<CudaStream>, bytes: usize) -> Result<CudaSlice<u8>, DriverError> {
+    // SAFETY: the memory is written, in the order of the stream, before anything else on it can read it.
+    let mut memory = unsafe { stream.alloc::<u8>(bytes) }?;
+    {
+        let (pointer, _written) = memory.device_ptr_mut(stream);
+        // SAFETY: the pointer is to as many bytes as are set; the context is current since the allocation.
+        unsafe { memset_d8_async(pointer, UNWRITTEN, bytes, stream.cu_stream()) }?;
+    }
+    Ok(memory)
 }
 
 /// A driver's answer, with what was asked of it.

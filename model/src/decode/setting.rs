@@ -1,6 +1,6 @@
 //! Bounds and choices of a decode run.
 
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
@@ -90,6 +90,8 @@ impl DecodeSetting {
             chunk_tokens: 8,
             deadline_ticks: 1,
             stop_tokens: vec![STOP],
+            collectives: Collectives::Host,
+            forwards: Forwards::Eager,
         };
         Self {
             configuration: Arc::new(configuration),

@@ -87,6 +87,12 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         !self.world.group.ranks.is_empty()
     }
 
+    /// Whether the group has this rank, and it lives.
+    #[must_use]
+    pub fn has_living(&self, rank: usize) -> bool {
+        rank < self.world.group.ranks.len() && self.world.group.lives(rank)
+    }
+
     /// Steps that may come next.
     pub fn steps(&self, setting: &EpochsSetting, steps: &mut Vec<Step>) {
         if self.world.violation.is_some() {

@@ -1,12 +1,16 @@
 //! Epochs as a model: for Stateright's checkers and for our own explorer.
 
+use crate::entries::step_events;
 use crate::epochs::front_end::Conduct;
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::surroundings::Lasting;
 use crate::epochs::{Epochs, Step};
-use crate::explore::{Explorable, Lane, Live, Notes, Obligation, StateMarks, StepMarks, WAITS_IN};
+use crate::explore::{
+    Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
+};
 use crate::world::{Action, Environment, Interleaving};
 use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::ids::Epoch;
 use lockstep_spec::invariant::{self, ends};
 use stateright::{Model, Property};
 
@@ -27,6 +31,11 @@ impl<R: Rules, C: Conduct> EpochsModel<R, C> {
     #[must_use]
     pub fn new(setting: EpochsSetting) -> Self {
         Self { setting, witnesses: Vec::new() }
+    }
+
+    /// Ranks of the group: the same in every epoch.
+    fn ranks(&self) -> usize {
+        self.setting.group(Epoch(0)).configuration.ranks as usize
     }
 
     /// The same with witnesses.
@@ -84,8 +93,7 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
     }
 
     fn lanes(&self, state: &Epochs<R, C>) -> Vec<Lane> {
-        let ranks = self.setting.group(state.world.environment.front_end.epoch).configuration.ranks as usize;
-        (0..ranks).map(|rank| rank_lane(state, rank)).chain([front_end_lane(state)]).collect()
+        (0..self.ranks()).map(|rank| rank_lane(state, rank)).chain([front_end_lane(state)]).collect()
     }
 
     fn name_of_action(&self, step: &Step) -> String {
@@ -103,6 +111,24 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             Step::EndEpoch => "the epoch ends".to_string(),
             Step::BeginEpoch => "the next epoch begins".to_string(),
         }
+    }
+
+    /// What the group does is drawn as in any world; what the front end does, in its lane; and where ranks end and begin.
+    fn events(&self, before: &Epochs<R, C>, step: &Step, after: &Epochs<R, C>) -> Vec<StepEvent> {
+        let mut events = match step {
+            Step::Group(action) => step_events(&before.world, action, &after.world),
+            Step::Crash(_) => Vec::new(),
+            Step::Accept(_)
+            | Step::Leave(_)
+            | Step::Hear(_)
+            | Step::Lose(_)
+            | Step::EndEpoch
+            | Step::BeginEpoch => {
+                vec![StepEvent::on(self.ranks(), Happening::Step { text: self.name_of_action(step) })]
+            }
+        };
+        events.extend((0..self.ranks()).filter_map(|rank| turned(before, after, rank)));
+        events
     }
 
     fn between_rounds(&self, state: &Epochs<R, C>) -> bool {
@@ -144,10 +170,24 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
     }
 }
 
+/// The end or the beginning of a rank's life in a step. One that is taken as dead with a doomed group ends with it.
+fn turned<R: Rules, C: Conduct>(
+    before: &Epochs<R, C>,
+    after: &Epochs<R, C>,
+    rank: usize,
+) -> Option<StepEvent> {
+    let what = match (before.has_living(rank), after.has_living(rank)) {
+        (true, false) => Happening::End,
+        (false, true) => Happening::Begin,
+        (true, true) | (false, false) => return None,
+    };
+    Some(StepEvent::on(rank, what))
+}
+
 fn rank_lane<R: Rules, C: Conduct>(state: &Epochs<R, C>, rank: usize) -> Lane {
     let lane = Lane::new(format!("rank {rank}"));
     let group = &state.world.group;
-    let Some(machine) = group.ranks.get(rank).filter(|_| group.lives(rank)) else {
+    let Some(machine) = group.ranks.get(rank).filter(|_| state.has_living(rank)) else {
         return lane.with("alive", false);
     };
     let entered = group.control.ticket(rank).map_or("-".to_string(), |ticket| format!("{ticket:?}"));

@@ -63,6 +63,8 @@ impl fmt::Display for Collective {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Happening {
+    /// The lane begins, if it was not there from the start: nothing that ended before is known to it.
+    Begin,
     /// A collective that the lane had entered completes there.
     Complete {
         /// Which one.
@@ -75,6 +77,8 @@ pub enum Happening {
         /// What it says on this lane.
         value: String,
     },
+    /// The lane ends, with all that it waits in: it may begin again, as another one under the same title.
+    End,
     /// The lane enters a collective.
     Enter {
         /// Which one.
@@ -110,7 +114,9 @@ impl Happening {
     pub fn decision(&self) -> Option<(&str, &str)> {
         match self {
             Self::Decide { guard, value } => Some((guard, value)),
-            Self::Complete { .. }
+            Self::Begin
+            | Self::Complete { .. }
+            | Self::End
             | Self::Enter { .. }
             | Self::Fact { .. }
             | Self::Mismatch { .. }
@@ -128,7 +134,12 @@ impl Happening {
             | Self::Enter { collective }
             | Self::Mismatch { collective }
             | Self::Retire { collective } => Some(collective),
-            Self::Decide { .. } | Self::Fact { .. } | Self::Step { .. } | Self::Turn => None,
+            Self::Begin
+            | Self::Decide { .. }
+            | Self::End
+            | Self::Fact { .. }
+            | Self::Step { .. }
+            | Self::Turn => None,
         }
     }
 
@@ -136,8 +147,10 @@ impl Happening {
     #[must_use]
     pub fn short(&self) -> Option<String> {
         match self {
+            Self::Begin => Some("begins".to_owned()),
             Self::Complete { collective } => Some(format!("{collective} completes")),
             Self::Decide { guard, value } => Some(format!("{guard}: {value}")),
+            Self::End => Some("ends".to_owned()),
             Self::Enter { collective } => Some(format!("enters {collective}")),
             Self::Fact { fact } => Some(format!("sees {fact}")),
             Self::Mismatch { collective } => Some(format!("waits in {collective}, another rank in another")),

@@ -1,7 +1,7 @@
 //! Bounds and choices of a prefill run.
 
 use crate::world::{Completion, Interleaving};
-use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::ids::{Epoch, Leg};
 use std::sync::Arc;
 
@@ -52,6 +52,8 @@ impl PrefillSetting {
             chunk_tokens: 2 * slots,
             deadline_ticks: 1,
             stop_tokens: Vec::new(),
+            collectives: Collectives::Host,
+            forwards: Forwards::Eager,
         };
         Self {
             configuration: Arc::new(configuration),

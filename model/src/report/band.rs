@@ -23,7 +23,9 @@ impl Band {
             Happening::Mismatch { collective } => {
                 Some(Self { collective: collective.clone(), matches: false })
             }
-            Happening::Decide { .. }
+            Happening::Begin
+            | Happening::Decide { .. }
+            | Happening::End
             | Happening::Enter { .. }
             | Happening::Fact { .. }
             | Happening::Retire { .. }

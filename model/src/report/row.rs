@@ -3,7 +3,7 @@
 use super::band::Band;
 use super::diverged::Diverged;
 use super::story::{Change, Scene, Story};
-use super::words::{ACTION, FAINT, PLAIN, STRONG, TURN, Words};
+use super::words::{ACTION, FAINT, FAULT, GOOD, PLAIN, STRONG, TURN, Words};
 use crate::explore::{Happening, StepEvent, WAITS_IN};
 
 /// A step: its action, each lane's cells, and the band across them.
@@ -26,8 +26,11 @@ impl Row {
         let lane = |number: usize| {
             let shown = guards.iter().filter_map(|guard| decision(guard, index, number));
             let entered = scene.events.iter().filter(|event| event.lane == Some(number)).filter_map(entry);
-            let cells =
-                if full { whole(scene, number, &changes) } else { changed(&changes[number], entries_known) };
+            let cells = match full {
+                true => whole(scene, number, &changes),
+                false if scene.ends(number) => Vec::new(),
+                false => changed(&changes[number], entries_known),
+            };
             shown.chain(entered).chain(cells).collect()
         };
         Self {
@@ -44,9 +47,11 @@ fn decision(guard: &Diverged, step: usize, lane: usize) -> Option<Words> {
     Some(Words::new(TURN, "◆").and(FAINT, &format!("{}?", guard.guard)).and(TURN, &here.value))
 }
 
-/// An entry or a retirement.
+/// An entry or a retirement, or where a lane begins or ends.
 fn entry(event: &StepEvent) -> Option<Words> {
     match &event.what {
+        Happening::Begin => Some(Words::new(GOOD, "○ begins")),
+        Happening::End => Some(Words::new(FAULT, "✕ ends here")),
         Happening::Enter { collective } => Some(Words::new(ACTION, "▶").and(STRONG, &collective.to_string())),
         Happening::Retire { collective } => {
             Some(Words::new(ACTION, "◀").and(STRONG, &collective.to_string()).and(FAINT, "retires"))

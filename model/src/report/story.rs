@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::explore::{Explorable, Lane, StepEvent, Walk, actions};
+use crate::explore::{Explorable, Happening, Lane, StepEvent, Walk, actions};
 
 /// One state of a story and the action that led to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -28,6 +28,13 @@ pub struct Story {
     pub cycle_from: Option<usize>,
     /// What is wrong in the end, as a clause.
     pub ending: String,
+}
+
+impl Scene {
+    /// Whether a lane ends in the step: then nothing is left of it that could be drawn as changed.
+    pub(crate) fn ends(&self, lane: usize) -> bool {
+        self.events.iter().any(|event| event.lane == Some(lane) && event.what == Happening::End)
+    }
 }
 
 impl Story {

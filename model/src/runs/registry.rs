@@ -5,6 +5,7 @@ mod conventional;
 mod decode;
 mod epochs;
 mod prefill;
+mod start;
 mod two_groups;
 
 use super::listing::Registry;
@@ -19,14 +20,17 @@ pub fn registry() -> Registry {
     runs.extend(agreed::proofs());
     runs.extend(epochs::proofs());
     runs.extend(two_groups::proofs());
+    runs.extend(start::proofs());
     runs.extend(conventional::hazards());
     runs.extend(epochs::hazards());
     runs.extend(two_groups::hazards());
+    runs.extend(start::hazards());
     runs.extend(decode::mutants());
     runs.extend(prefill::mutants());
     runs.extend(agreed::mutants());
     runs.extend(epochs::mutants());
     runs.extend(two_groups::mutants());
+    runs.extend(start::mutants());
     Registry {
         runs,
         properties: invariant::ALL.iter().map(document).collect(),

@@ -350,6 +350,7 @@ fn registry_has_a_mutant_for_each_rule_or_says_why_not() {
     let registry = registry();
     let mut all = rules("decode", include_str!("../../../spec/src/decode/rules.rs"));
     all.extend(rules("prefill", include_str!("../../../spec/src/prefill/rules.rs")));
+    all.extend(rules("start", include_str!("../../../spec/src/start/rules.rs")));
     assert!(all.len() > 20, "{all:?}");
     let broken = |rule: &String| registry.runs.iter().any(|run| run.rule == Some(rule));
     let excused = |rule: &String| registry.unbroken.iter().any(|(unbroken, _)| unbroken == rule);

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use lockstep_model::explain::Format;
+use lockstep_model::explain::{Format, Trace};
+use lockstep_model::explore::{Collective, Happening, StepEvent};
 use lockstep_model::report::{Drawing, draw};
+use lockstep_model::runs::registry;
 use serde_json::Value;
 
-use crate::support::{drawn, every_kind, hazard, toys, trace_in};
+use crate::support::{CRASH, drawn, every_kind, hazard, toys, trace_in};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
@@ -215,4 +217,52 @@ fn explain_marks_what_repeats() {
     for (format, mark) in marks {
         assert!(drawn(&lasso, format).contains(mark), "{format:?}");
     }
+}
+
+/// The trace of [`CRASH`], in which rank 0 crashes once; here it waits in a vote when it does.
+fn crash() -> Trace {
+    let mut trace = trace_in(&registry(), CRASH);
+    let ends = |event: &StepEvent| event.what == Happening::End;
+    let crash = trace.story.scenes.iter_mut().find(|scene| scene.events.iter().any(ends)).unwrap();
+    let collective = Collective::new("control", "Vote");
+    crash.events.insert(0, StepEvent::on(0, Happening::Enter { collective }));
+    trace
+}
+
+#[test]
+fn explain_ends_the_lane_of_a_rank_that_crashes() {
+    let text = drawn(&crash(), Format::Text);
+    assert_eq!((text.matches("✕ ends here").count(), text.matches("○ begins").count()), (1, 1), "{text}");
+    assert!(text.contains("━━ Vote[20] ━━") && !text.contains("alive true → false"), "{text}");
+    let svg = drawn(&crash(), Format::Svg);
+    let count = |class: &str| svg.matches(&format!("class=\"{class}\"")).count();
+    let completed = text.matches("━━ ").count();
+    assert_eq!((count("life"), count("cross")), (2 + 1, 2), "both lanes, and one that begins again");
+    assert_eq!((count("band"), count("wait")), (completed, completed + 1), "{svg}");
+    let mermaid = drawn(&crash(), Format::Mermaid);
+    let (_, after) = mermaid.split_once("L0--xL0: 13. ends\n").unwrap();
+    assert!(after.trim_start().starts_with("deactivate L0"), "{mermaid}");
+    let chrome = json(&drawn(&crash(), Format::Chrome));
+    let ended =
+        chrome["traceEvents"].as_array().unwrap().iter().filter(|event| event["args"]["ends"] == "end");
+    assert_eq!(ended.count(), 1, "{chrome:#}");
+}
+
+/// What the second group's ranks enter is compared with nothing that the first one's did.
+#[test]
+fn explain_shiviz_forgets_the_entries_of_a_lane_that_ended() {
+    let mut trace = trace_in(&registry(), "epochs-crash-unnoticed");
+    let on = |lane: usize, what: Happening| StepEvent::on(lane, what);
+    let vote = || Collective::new("control", "Vote");
+    let crash = trace.story.scenes.last_mut().unwrap();
+    crash.events.extend([on(0, Happening::End), on(0, Happening::Begin), on(1, Happening::Begin)]);
+    crash.events.extend([0, 1].map(|lane| on(lane, Happening::Enter { collective: vote() })));
+    crash.events.push(on(1, Happening::Complete { collective: vote() }));
+    let log = drawn(&trace, Format::Shiviz);
+    let clocks = clocks_of(&log);
+    assert_eq!(
+        clocks["rank-1"]["rank-0"],
+        clocks["rank-0"]["rank-0"] - 1,
+        "rank 1 knows of the second entry:\n{log}"
+    );
 }

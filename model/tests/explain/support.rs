@@ -43,10 +43,14 @@ pub(crate) fn hazard() -> Trace {
     Trace { spec: "spec".to_owned(), model: "model".to_owned(), ..trace_in(&registry(), RUN) }
 }
 
-/// Every kind of trace: a mismatch, a lasso, a stuck state.
+/// A run in which a rank crashes, and its group forms again.
+pub(crate) const CRASH: &str = "epochs-mutant-resubmits-from-start";
+
+/// Every kind of trace: a mismatch, a lasso, a stuck state, a lane that ends and begins again.
 pub(crate) fn every_kind() -> Vec<Trace> {
     let toys = toys();
-    vec![hazard(), trace_in(&toys, "toy-unfair"), trace_in(&toys, "toy-crossed"), trace_in(&toys, "wide")]
+    let of_toys = ["toy-unfair", "toy-crossed", "wide"].map(|name| trace_in(&toys, name));
+    [hazard(), trace_in(&registry(), CRASH)].into_iter().chain(of_toys).collect()
 }
 
 /// A drawing without styles.

@@ -77,10 +77,17 @@ pub(crate) fn run(flags: &GroupFlags, parts: &Parts) -> Result<(), LaunchError> 
 async fn demonstrate(flags: &GroupFlags, parts: &Parts) -> Result<(), LaunchError> {
     let (order, stop) = watch::channel(Stop::Run);
     let signals = on_signals(order.clone()).map_err(LaunchError::system("taking over the signals"))?;
-    let endpoint =
-        Endpoint { host: "127.0.0.1".into(), port: 0, max_queue: 16, restarts: 0, drain: Duration::ZERO };
+    let endpoint = Endpoint {
+        host: "127.0.0.1".into(),
+        port: 0,
+        max_queue: 16,
+        restarts: 0,
+        drain: Duration::ZERO,
+        control: None,
+    };
     let deployment = Deployment::open(&endpoint, flags, parts).await?;
     let run_directory = deployment.run_directory().to_owned();
+    deployment.placement.iter().for_each(|placement| tell(&placement.to_string()));
     introduce(flags, parts);
 
     let show = show(deployment.address, Arc::clone(&deployment.desk));

@@ -4,7 +4,8 @@
 //! shape, which are alike on every rank, so a batch is refused by all ranks or by none.
 
 use super::all_reduce::CollectiveError;
-use super::cache::{KvCache, Slot};
+use super::backend::BackendError;
+use super::cache::{CacheShape, Slot};
 use super::config::Config;
 
 /// One request's part of a batch: one token in decode, many in prefill or a chunk of it.
@@ -29,6 +30,9 @@ impl Row<'_> {
 /// Why a forward pass gave no tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardError {
+    /// This rank's backend failed; the rank's state is unknown.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     /// A row goes beyond the model's context.
     #[error("row {row} ends at position {end}; the model's context is {context}")]
     BeyondContext {
@@ -120,46 +124,61 @@ pub enum ForwardError {
 
 /// One position of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub struct Place {
     /// Its token.
-    pub(super) token: usize,
+    pub token: usize,
+    /// Index of its row.
+    pub row: usize,
     /// Its position in the row.
-    pub(super) position: usize,
-    /// Pages of its row.
-    pub(super) pages: &'a [u32],
+    pub position: usize,
     /// Where its keys and values go.
-    pub(super) slot: Slot,
+    pub slot: Slot,
     /// Whether the row ends here, so that it gives logits.
-    pub(super) last: bool,
+    pub last: bool,
 }
 
-impl Place<'_> {
-    /// Pages that hold the positions up to this one, in order, each with the number of positions in use.
-    pub(super) fn history(&self, page_size: usize) -> impl Iterator<Item = (usize, usize)> {
-        let end = self.position + 1;
+/// The rows of one forward pass, checked.
+#[derive(Debug)]
+pub struct Batch<'rows> {
+    /// The rows.
+    pub rows: &'rows [Row<'rows>],
+    /// Their positions, row after row.
+    pub places: Vec<Place>,
+    /// Shape of the cache that they are in.
+    pub shape: CacheShape,
+    /// This rank's query heads.
+    pub heads: usize,
+}
+
+impl<'rows> Batch<'rows> {
+    /// Checks rows against the model and the cache.
+    pub(super) fn new(
+        rows: &'rows [Row<'rows>],
+        config: &Config,
+        shape: CacheShape,
+        heads: usize,
+    ) -> Result<Self, ForwardError> {
+        for (index, row) in rows.iter().enumerate() {
+            check_extent(index, row, config, shape.page_size)?;
+            check_content(index, row, config, shape.pages)?;
+        }
+        let of_row = |(index, row)| row_places(index, row, shape.page_size);
+        let places: Vec<_> = rows.iter().enumerate().flat_map(of_row).collect();
+        check_slots(&places)?;
+        Ok(Self { rows, places, shape, heads })
+    }
+
+    /// Pages that hold the positions of a place's row up to it, in order, each with the number of positions in use.
+    pub(super) fn history(&self, place: &Place) -> impl Iterator<Item = (usize, usize)> {
+        let (end, page_size) = (place.position + 1, self.shape.page_size);
         (0..end)
             .step_by(page_size)
-            .zip(self.pages)
+            .zip(self.rows[place.row].pages)
             .map(move |(first, page)| (index(*page), page_size.min(end - first)))
     }
 }
 
-/// The checked positions of all rows, row after row.
-pub(super) fn places<'a>(
-    rows: &[Row<'a>],
-    config: &Config,
-    cache: &KvCache,
-) -> Result<Vec<Place<'a>>, ForwardError> {
-    for (index, row) in rows.iter().enumerate() {
-        check_extent(index, row, config, cache.page_size())?;
-        check_content(index, row, config, cache.pages())?;
-    }
-    let places: Vec<_> = rows.iter().flat_map(|row| row_places(row, cache.page_size())).collect();
-    check_slots(&places)?;
-    Ok(places)
-}
-
-fn check_slots(places: &[Place<'_>]) -> Result<(), ForwardError> {
+fn check_slots(places: &[Place]) -> Result<(), ForwardError> {
     let mut slots: Vec<_> = places.iter().map(|place| (place.slot.page, place.slot.offset)).collect();
     slots.sort_unstable();
     match slots.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -168,12 +187,12 @@ fn check_slots(places: &[Place<'_>]) -> Result<(), ForwardError> {
     }
 }
 
-fn row_places<'a>(row: &Row<'a>, page_size: usize) -> impl Iterator<Item = Place<'a>> {
-    let Row { tokens, start, pages } = *row;
+fn row_places(row: usize, content: &Row<'_>, page_size: usize) -> impl Iterator<Item = Place> {
+    let Row { tokens, start, pages } = *content;
     tokens.iter().zip(start..).map(move |(&token, position)| Place {
         token: index(token),
+        row,
         position,
-        pages,
         slot: Slot { page: index(pages[position / page_size]), offset: position % page_size },
         last: position + 1 == start + tokens.len(),
     })

@@ -1,23 +1,30 @@
-//! The Llama forward pass of one rank: weights, layers, and the two all-reduces of each layer.
+//! The Llama forward pass of one rank, written once over a [`Backend`].
 //!
-//! Read [`Llama::logits`] first; it is the drawing in the module's head, line by line.
+//! Read [`Llama::forward`] first, then `run`; it is the drawing in the module's head, line by line.
 
 use std::path::Path;
 
 use super::all_reduce::AllReduce;
-use super::attention::{Attention, Context};
-use super::batch::{ForwardError, Place, Row, places};
-use super::cache::{CacheError, KvCache};
+use super::backend::{Backend, BackendError, Matrix, Norm};
+use super::batch::{Batch, ForwardError, Row};
+use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::{Config, ConfigError, Shard};
-use super::feed_forward::FeedForward;
+use super::cpu::CpuBackend;
 use super::greedy::Choice;
-use super::kernels::{Linear, RmsNorm, add};
-use super::rope::Rope;
+use super::layer::{Layer, Pass};
+use super::loader::Loader;
+use super::rope;
 use super::weights::{Checkpoint, WeightsError};
+
+/// Name of the norm in front of the output projection.
+const LAST_NORM: &str = "model.norm.weight";
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
+    /// The backend did not take the weights.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
     /// The configuration is missing, wrong or unsupported, or does not suit the group.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -26,50 +33,52 @@ pub enum ModelError {
     Weights(#[from] WeightsError),
 }
 
-/// One rank's part of a model; embeddings, norms and output projection are whole on every rank.
+/// One rank's part of a model on a backend; embeddings, norms and output projection are whole on every rank.
 #[derive(Debug)]
-pub struct Llama {
+pub struct Llama<B: Backend = CpuBackend> {
+    backend: B,
     config: Config,
     shard: Shard,
-    rope: Rope,
-    embedding: Linear,
-    layers: Vec<Layer>,
-    norm: RmsNorm,
+    /// `[context, head_dim / 2, 2]`.
+    turns: B::Buffer,
+    embedding: Matrix<B::Buffer>,
+    first_norm: Norm<B::Buffer>,
+    layers: Vec<Layer<B::Buffer>>,
     /// `None` when the embedding table is the output projection too.
-    head: Option<Linear>,
-}
-
-#[derive(Debug)]
-struct Layer {
-    attention_norm: RmsNorm,
-    attention: Attention,
-    feed_forward_norm: RmsNorm,
-    feed_forward: FeedForward,
+    head: Option<Matrix<B::Buffer>>,
 }
 
 impl Llama {
-    /// Loads the part of rank `rank` in a group of `size` from a Hugging Face Llama directory.
+    /// Loads the part of rank `rank` in a group of `size` from a Hugging Face Llama directory, for the CPU.
     ///
     /// # Errors
     /// [`ModelError`], naming the file, field or tensor that is to blame.
     pub fn load(directory: &Path, rank: usize, size: usize) -> Result<Self, ModelError> {
+        Self::load_on(CpuBackend::default(), directory, rank, size)
+    }
+}
+
+impl<B: Backend> Llama<B> {
+    /// Loads the part of rank `rank` in a group of `size` from a Hugging Face Llama directory.
+    ///
+    /// # Errors
+    /// [`ModelError`], naming the file, field or tensor that is to blame.
+    pub fn load_on(mut backend: B, directory: &Path, rank: usize, size: usize) -> Result<Self, ModelError> {
         let config = Config::load(directory)?;
         let shard = config.shard(rank, size)?;
         let checkpoint = Checkpoint::open(directory)?;
-        let table = |name| {
-            let weight = checkpoint.whole(name, &[config.vocabulary, config.hidden])?;
-            Ok::<_, WeightsError>(Linear::new(weight, config.hidden))
-        };
-        let layer = |index| Layer::load(&checkpoint, index, &config, shard);
-        Ok(Self {
-            rope: Rope::new(&config),
-            embedding: table("model.embed_tokens.weight")?,
-            layers: (0..config.layers).map(layer).collect::<Result<_, _>>()?,
-            norm: load_norm(&checkpoint, "model.norm.weight", &config)?,
-            head: (!config.tied_embeddings).then(|| table("lm_head.weight")).transpose()?,
-            shard,
-            config,
-        })
+        let mut loader = Loader { backend: &mut backend, checkpoint: &checkpoint, config: &config, shard };
+        let table = [config.vocabulary, config.hidden];
+        let embedding = loader.whole("model.embed_tokens.weight", table)?;
+        let first_norm = loader.norm(&input_norm(0))?;
+        let layers = (0..config.layers).map(|index| {
+            let end_norm = if index + 1 == config.layers { LAST_NORM.into() } else { input_norm(index + 1) };
+            Layer::load(&mut loader, index, &end_norm)
+        });
+        let layers = layers.collect::<Result<_, _>>()?;
+        let head = (!config.tied_embeddings).then(|| loader.whole("lm_head.weight", table)).transpose()?;
+        let turns = backend.upload(rope::turns(&config).into())?;
+        Ok(Self { backend, config, shard, turns, embedding, first_norm, layers, head })
     }
 
     /// The model's configuration.
@@ -87,10 +96,31 @@ impl Llama {
     /// An unwritten cache for this rank, of `pages` pages of `page_size` positions.
     ///
     /// # Errors
-    /// [`CacheError::Size`].
-    pub fn cache(&self, page_size: usize, pages: usize) -> Result<KvCache, CacheError> {
+    /// [`CacheError::Size`], [`CacheError::Backend`].
+    pub fn cache(&mut self, page_size: usize, pages: usize) -> Result<KvCache<B::Buffer>, CacheError> {
         let [layers, kv_heads, head_dim] = self.cache_shape();
-        KvCache::new(layers, kv_heads, head_dim, page_size, pages)
+        self.backend.cache(CacheShape { pages, layers, page_size, kv_heads, head_dim })
+    }
+
+    /// The content of a page, as a cache of the same shape and backend takes it.
+    ///
+    /// # Errors
+    /// [`CacheError`]: no such page, or the backend fails.
+    pub fn read_page(&mut self, cache: &KvCache<B::Buffer>, page: u32) -> Result<Vec<u8>, CacheError> {
+        self.backend.read_page(cache, page)
+    }
+
+    /// Replaces the content of a page.
+    ///
+    /// # Errors
+    /// [`CacheError`]: no such page, bytes that are not a page, or the backend fails.
+    pub fn write_page(
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
+        page: u32,
+        bytes: &[u8],
+    ) -> Result<(), CacheError> {
+        self.backend.write_page(cache, page, bytes)
     }
 
     /// Runs a batch and returns the greedy token after each row's last position.
@@ -99,16 +129,18 @@ impl Llama {
     /// together, none if there are no rows.
     ///
     /// # Errors
-    /// [`ForwardError`]. `Collective` strikes midway; the others strike on every rank alike, and all but `NotFinite`
-    /// before the cache is touched.
+    /// [`ForwardError`]. `Collective` and `Backend` strike midway; the others strike on every rank alike, and all but
+    /// `NotFinite` before the cache is touched.
     pub fn forward(
-        &self,
-        cache: &mut KvCache,
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
-        let choices = self.forward_with_margins(cache, rows, group)?;
-        Ok(choices.into_iter().map(|choice| choice.token).collect())
+        let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        let tokens = self.backend.choose(&logits, self.config.vocabulary)?;
+        let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
+        tokens.into_iter().enumerate().map(finite).collect()
     }
 
     /// As [`forward`](Self::forward), with the margin of each choice.
@@ -116,8 +148,8 @@ impl Llama {
     /// # Errors
     /// As [`forward`](Self::forward).
     pub fn forward_with_margins(
-        &self,
-        cache: &mut KvCache,
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<Choice>, ForwardError> {
@@ -131,39 +163,48 @@ impl Llama {
     /// # Errors
     /// As [`forward`](Self::forward), less `NotFinite`.
     pub fn logits(
-        &self,
-        cache: &mut KvCache,
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
+        let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        Ok(self.backend.download(logits)?)
+    }
+
+    /// The logits after each row's last position; `None` if there are no rows.
+    fn run(
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
+        rows: &[Row<'_>],
+        group: &mut dyn AllReduce,
+    ) -> Result<Option<B::Buffer>, ForwardError> {
         self.check_fit(cache, group)?;
-        let places = places(rows, &self.config, cache)?;
-        let turns = self.rope.turns(places.iter().map(|place| place.position));
-        let mut hidden = self.embed(&places);
-        for (index, layer) in self.layers.iter().enumerate() {
-            let context = Context { layer: index, places: &places, turns: &turns };
-            layer.apply(&mut hidden, &context, cache, group)?;
+        let batch = Batch::new(rows, &self.config, *cache.shape(), self.shard.heads)?;
+        if rows.is_empty() {
+            return Ok(None);
         }
-        let head = self.head.as_ref().unwrap_or(&self.embedding);
-        Ok(head.apply(&self.norm.apply(&self.last_positions(&places, &hidden))))
+        let Self { backend, turns, embedding, first_norm, layers, head, .. } = self;
+        let batch = backend.batch(batch)?;
+        let hidden = backend.embed(embedding, &batch)?;
+        let normed = backend.norm(&hidden, first_norm)?;
+        let mut pass = Pass { backend, batch, cache, turns, group, hidden, normed };
+        for (index, layer) in layers.iter().enumerate() {
+            layer.apply(index, &mut pass)?;
+        }
+        let Pass { backend, batch, normed, .. } = pass;
+        let last = backend.last_positions(&normed, self.config.hidden, &batch)?;
+        Ok(Some(backend.linear(&last, head.as_ref().unwrap_or(embedding))?))
     }
 
-    fn embed(&self, places: &[Place<'_>]) -> Vec<f32> {
-        places.iter().flat_map(|place| self.embedding.row(place.token)).copied().collect()
-    }
-
-    fn last_positions(&self, places: &[Place<'_>], hidden: &[f32]) -> Vec<f32> {
-        let positions = places.iter().zip(hidden.chunks_exact(self.config.hidden));
-        positions.filter(|(place, _)| place.last).flat_map(|(_, values)| values).copied().collect()
-    }
-
-    fn check_fit(&self, cache: &KvCache, group: &dyn AllReduce) -> Result<(), ForwardError> {
+    fn check_fit(&self, cache: &KvCache<B::Buffer>, group: &dyn AllReduce) -> Result<(), ForwardError> {
         let expected = [self.shard.rank, self.shard.size];
         let found = [group.rank(), group.size()];
         if expected != found {
             return Err(ForwardError::Group { expected, found });
         }
-        let (expected, found) = (self.cache_shape(), cache.shape());
+        let CacheShape { layers, kv_heads, head_dim, .. } = *cache.shape();
+        let (expected, found) = (self.cache_shape(), [layers, kv_heads, head_dim]);
         match expected == found {
             true => Ok(()),
             false => Err(ForwardError::CacheShape { expected, found }),
@@ -175,45 +216,7 @@ impl Llama {
     }
 }
 
-impl Layer {
-    fn load(
-        checkpoint: &Checkpoint,
-        index: usize,
-        config: &Config,
-        shard: Shard,
-    ) -> Result<Self, WeightsError> {
-        let prefix = format!("model.layers.{index}");
-        let norm = |part| load_norm(checkpoint, &format!("{prefix}.{part}.weight"), config);
-        Ok(Self {
-            attention_norm: norm("input_layernorm")?,
-            attention: Attention::load(checkpoint, &prefix, config, shard)?,
-            feed_forward_norm: norm("post_attention_layernorm")?,
-            feed_forward: FeedForward::load(checkpoint, &prefix, config, shard)?,
-        })
-    }
-
-    /// Adds the layer's two contributions to `hidden`, each summed over the group first.
-    fn apply(
-        &self,
-        hidden: &mut [f32],
-        context: &Context<'_>,
-        cache: &mut KvCache,
-        group: &mut dyn AllReduce,
-    ) -> Result<(), ForwardError> {
-        if hidden.is_empty() {
-            return Ok(());
-        }
-        let mut summand = self.attention.apply(&self.attention_norm.apply(hidden), context, cache);
-        group.all_reduce_sum(&mut summand)?;
-        add(hidden, &summand);
-        let mut summand = self.feed_forward.apply(&self.feed_forward_norm.apply(hidden));
-        group.all_reduce_sum(&mut summand)?;
-        add(hidden, &summand);
-        Ok(())
-    }
-}
-
-fn load_norm(checkpoint: &Checkpoint, name: &str, config: &Config) -> Result<RmsNorm, WeightsError> {
-    let scale = checkpoint.whole(name, &[config.hidden])?;
-    Ok(RmsNorm { scale, epsilon: config.norm_epsilon })
+/// Name of the norm in front of a layer.
+fn input_norm(layer: usize) -> String {
+    format!("model.layers.{layer}.input_layernorm.weight")
 }

@@ -1,15 +1,17 @@
-//! CPU engine: one rank's share of a Llama forward pass, tensor-parallel by heads, greedy.
+//! The engine: one rank's share of a Llama forward pass, tensor-parallel by heads, greedy, on a CPU or a device.
 //!
 //! The driver hands it a batch that every rank of the group has agreed on; it answers with one token a row.
 //!
 //! ```text
-//!  rows ──► batch ──► embed ──► layer × n ────────────────────────► norm ──► lm_head ──► greedy ──► tokens
-//!           (checks)            attention ─ all-reduce                (last position
-//!                                   │                                  of each row)
-//!                               feed-forward ─ all-reduce
-//!                                   │
-//!                               KvCache (pages)
+//!  rows ──► batch ──► embed ──► norm ──► layer × n ─────────────────────────────► lm_head ──► choose ──► tokens
+//!           (checks)                     attention ─ all-reduce ─ add, norm      (last position
+//!                                            │                                    of each row)
+//!                                        feed-forward ─ all-reduce ─ add, norm
+//!                                            │
+//!                                        KvCache (pages)
 //! ```
+//! Each step is an operation of a [`Backend`]: [`CpuBackend`] computes in plain Rust, [`DeviceBackend`] with the CUDA
+//! kernels. **The latter has never run on a GPU.**
 //!
 //! Promises, each with a test:
 //! * two all-reduces a layer, over all rows together: `2 * layers` a batch and no others;
@@ -17,28 +19,33 @@
 //!   into chunks, or on whether a position came through prefill or decode;
 //! * a batch that is refused is refused before the first collective, for reasons that are the same on every rank.
 //!
-//! Reading order: [`all_reduce`], [`config`], [`weights`], [`cache`], [`batch`], [`llama`] (then `attention`, `rope`,
-//! `kernels`, [`greedy`]), [`text`] with [`detokenizer`].
+//! Reading order: [`all_reduce`], [`config`], [`weights`], [`cache`], [`batch`], [`backend`], [`llama`] (then `layer`,
+//! `loader`, `rope`), [`cpu`], [`device`], [`greedy`], [`text`] with [`detokenizer`].
 
 pub mod all_reduce;
-mod attention;
+pub mod backend;
 pub mod batch;
 pub mod cache;
 pub mod config;
+pub mod cpu;
 pub mod detokenizer;
-mod feed_forward;
+pub mod device;
 pub mod greedy;
-mod kernels;
+mod layer;
 pub mod llama;
+mod loader;
 mod rope;
 pub mod text;
 pub mod weights;
 
 pub use all_reduce::{AllReduce, Alone, CollectiveError};
+pub use backend::{Backend, BackendError};
 pub use batch::{ForwardError, Row};
 pub use cache::{CacheError, KvCache};
 pub use config::{Config, ConfigError};
+pub use cpu::CpuBackend;
 pub use detokenizer::Detokenizer;
+pub use device::{CacheType, DeviceBackend};
 pub use greedy::Choice;
 pub use llama::{Llama, ModelError};
 pub use text::{Text, TextError};

@@ -1,4 +1,4 @@
-//! Weights of a model directory: safetensors files, one or many, read tensor by tensor into `f32`.
+//! Weights of a model directory: safetensors files, one or many, read tensor by tensor in the type that they have.
 //!
 //! Read after the configuration. Only the bytes of this rank's rows are read; for a column share the tensor is read
 //! whole and cut. No file is mapped or held in memory.
@@ -89,12 +89,12 @@ impl Checkpoint {
     }
 
     /// The whole tensor, row-major.
-    pub(super) fn whole(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
+    pub(super) fn whole(&self, name: &str, shape: &[usize]) -> Result<Tensor, WeightsError> {
         self.read(name, shape, 0..shape.first().copied().unwrap_or(0))
     }
 
     /// The shard's rows of a matrix: outputs of q, k, v, gate and up.
-    pub(super) fn rows(&self, name: &str, shape: [usize; 2], shard: Shard) -> Result<Vec<f32>, WeightsError> {
+    pub(super) fn rows(&self, name: &str, shape: [usize; 2], shard: Shard) -> Result<Tensor, WeightsError> {
         self.read(name, &shape, part(shape[0], shard))
     }
 
@@ -104,13 +104,15 @@ impl Checkpoint {
         name: &str,
         shape: [usize; 2],
         shard: Shard,
-    ) -> Result<Vec<f32>, WeightsError> {
-        let whole = self.whole(name, &shape)?;
-        let columns = part(shape[1], shard);
-        Ok(whole.chunks_exact(shape[1]).flat_map(|row| &row[columns.clone()]).copied().collect())
+    ) -> Result<Tensor, WeightsError> {
+        let Tensor { precision, bytes } = self.whole(name, &shape)?;
+        let Range { start, end } = part(shape[1], shard);
+        let columns = start * precision.bytes()..end * precision.bytes();
+        let rows = bytes.chunks_exact(shape[1] * precision.bytes());
+        Ok(Tensor { precision, bytes: rows.flat_map(|row| &row[columns.clone()]).copied().collect() })
     }
 
-    fn read(&self, name: &str, shape: &[usize], rows: Range<usize>) -> Result<Vec<f32>, WeightsError> {
+    fn read(&self, name: &str, shape: &[usize], rows: Range<usize>) -> Result<Tensor, WeightsError> {
         let (file, info) = self
             .files
             .iter()
@@ -123,9 +125,64 @@ impl Checkpoint {
                 found: info.shape.clone(),
             });
         }
-        let decode = decoder(info.dtype)
+        let precision = Precision::of(info.dtype)
             .ok_or_else(|| WeightsError::ElementType { name: name.to_owned(), dtype: info.dtype })?;
-        Ok(decode(&file.rows(info, rows)?))
+        Ok(Tensor { precision, bytes: file.rows(info, rows)? })
+    }
+}
+
+/// The type of floating-point elements.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Precision {
+    /// The upper half of an IEEE 754 single.
+    Bf16,
+    /// IEEE 754 half precision.
+    F16,
+    /// IEEE 754 single precision.
+    F32,
+}
+
+impl Precision {
+    /// Bytes of one element.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Bf16 | Self::F16 => 2,
+            Self::F32 => 4,
+        }
+    }
+
+    fn of(dtype: Dtype) -> Option<Self> {
+        let known = [(Dtype::BF16, Self::Bf16), (Dtype::F16, Self::F16), (Dtype::F32, Self::F32)];
+        known.into_iter().find(|(known, _)| *known == dtype).map(|(_, precision)| precision)
+    }
+}
+
+/// Elements on their way to a backend, row-major.
+#[derive(Debug)]
+pub struct Tensor {
+    /// Their type.
+    pub precision: Precision,
+    /// Their bytes, little-endian.
+    pub bytes: Vec<u8>,
+}
+
+impl Tensor {
+    /// The elements as `f32`, exactly.
+    #[must_use]
+    pub fn into_f32(self) -> Vec<f32> {
+        match self.precision {
+            Precision::Bf16 => decode(&self.bytes, |element| bf16::from_le_bytes(element).to_f32()),
+            Precision::F16 => decode(&self.bytes, |element| f16::from_le_bytes(element).to_f32()),
+            Precision::F32 => decode(&self.bytes, f32::from_le_bytes),
+        }
+    }
+}
+
+impl From<Vec<f32>> for Tensor {
+    fn from(elements: Vec<f32>) -> Self {
+        let bytes = elements.into_iter().flat_map(f32::to_le_bytes).collect();
+        Self { precision: Precision::F32, bytes }
     }
 }
 
@@ -133,18 +190,6 @@ impl Checkpoint {
 fn part(whole: usize, shard: Shard) -> Range<usize> {
     let width = whole / shard.size;
     shard.rank * width..(shard.rank + 1) * width
-}
-
-/// Turns the bytes of elements into `f32`.
-type Decoder = fn(&[u8]) -> Vec<f32>;
-
-fn decoder(dtype: Dtype) -> Option<Decoder> {
-    const DECODERS: [(Dtype, Decoder); 3] = [
-        (Dtype::F32, |bytes| decode(bytes, f32::from_le_bytes)),
-        (Dtype::BF16, |bytes| decode(bytes, |element| bf16::from_le_bytes(element).to_f32())),
-        (Dtype::F16, |bytes| decode(bytes, |element| f16::from_le_bytes(element).to_f32())),
-    ];
-    DECODERS.iter().find(|(known, _)| *known == dtype).map(|(_, decode)| *decode)
 }
 
 fn decode<const SIZE: usize>(bytes: &[u8], element: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {

@@ -83,10 +83,10 @@ impl Books {
         Ok(())
     }
 
-    /// Asks every rank of a group to leave.
-    pub(super) fn dismiss(&mut self, role: Role) {
+    /// Says one word to every rank of a group.
+    pub(super) fn tell_all(&mut self, role: Role, word: &FrontToRank) {
         for rank in self.groups.names(role) {
-            self.groups.send(rank, FrontToRank::Shutdown);
+            self.groups.send(rank, word.clone());
         }
     }
 }

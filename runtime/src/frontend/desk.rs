@@ -316,6 +316,19 @@ impl Desk {
         });
     }
 
+    /// Ends every stream for `reason` between two epochs, and takes no requests until the next.
+    pub fn suspend(&self, reason: &str) {
+        let mut inner = self.lock();
+        self.standing.send_if_modified(|standing| {
+            let suspends = matches!(standing, Standing::Restarting { .. });
+            if suspends {
+                *standing = Standing::Starting;
+                inner.journal.close(reason);
+            }
+            suspends
+        });
+    }
+
     /// Replaces the reason for which an epoch ended, now that more is known.
     pub fn explain(&self, known: String) {
         self.standing.send_if_modified(|standing| {
@@ -327,9 +340,9 @@ impl Desk {
         });
     }
 
-    /// Asks every rank of a group to leave.
+    /// Asks every rank of a group to leave, since the other group is lost.
     pub fn dismiss(&self, role: Role) {
-        self.lock().dismiss(role);
+        self.lock().tell_all(role, &FrontToRank::Dismiss);
     }
 
     /// Takes no more requests. Those that were taken go on.
@@ -348,7 +361,7 @@ impl Desk {
     pub fn stop(&self) {
         let mut inner = self.lock();
         self.standing.send_replace(Standing::Stopping);
-        [Role::Decode, Role::Prefill].into_iter().for_each(|role| inner.dismiss(role));
+        [Role::Decode, Role::Prefill].iter().for_each(|role| inner.tell_all(*role, &FrontToRank::Shutdown));
     }
 
     /// Ends what is left of the streams, at the end of an orderly stop.

@@ -6,7 +6,7 @@
 //! or a death is heard from any peer at once, whichever one the caller is waiting for. They cost
 //! one thread wake-up a collective; poll would need unsafe code or one more dependency.
 
-use std::io::{BufReader, ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::line::{Mailed, Wire};
 use super::mailbox::Mailbox;
 use super::member::Member;
 use super::stream::Stream;
-use super::tcp::{TcpGround, TcpPlace};
+use super::tcp::{TcpGround, TcpPlace, TcpStand};
 use super::transport::Transport;
 use crate::socket::{WRITE_SLICE, is_hangup, is_unreachable, write_by};
 
@@ -80,8 +80,19 @@ pub(super) fn tcp_line(
     place: &TcpPlace,
 ) -> Result<Mailed<Sockets<TcpStream>>, GroupError> {
     forming.check()?;
-    let ground = TcpGround::open(forming.rank, forming.size, place)
-        .map_err(|error| GroupError::io("listening for the other ranks", &error))?;
+    over(forming, TcpGround::open(forming.rank, forming.size, place))
+}
+
+pub(super) fn tcp_line_at(
+    forming: &Forming,
+    stand: TcpStand,
+) -> Result<Mailed<Sockets<TcpStream>>, GroupError> {
+    forming.check()?;
+    over(forming, TcpGround::at(forming.rank, forming.size, stand))
+}
+
+fn over(forming: &Forming, ground: io::Result<TcpGround>) -> Result<Mailed<Sockets<TcpStream>>, GroupError> {
+    let ground = ground.map_err(|error| GroupError::io("listening for the other ranks", &error))?;
     start(forming, meet(forming, ground)?)
 }
 
@@ -93,7 +104,7 @@ fn start<S: Stream>(forming: &Forming, streams: Vec<Option<S>>) -> Result<Mailed
 }
 
 impl<S: Stream> Sockets<S> {
-    fn start(streams: Vec<Option<S>>, mailbox: &Arc<Mailbox>, limit: usize) -> std::io::Result<Self> {
+    fn start(streams: Vec<Option<S>>, mailbox: &Arc<Mailbox>, limit: usize) -> io::Result<Self> {
         let mut wire = Self { links: Vec::new(), mailbox: Arc::clone(mailbox), readers: Vec::new() };
         for (rank, stream) in streams.into_iter().enumerate() {
             let link = stream.map(|stream| wire.start_link(rank, stream, limit)).transpose()?;
@@ -102,7 +113,7 @@ impl<S: Stream> Sockets<S> {
         Ok(wire)
     }
 
-    fn start_link(&mut self, rank: usize, stream: S, limit: usize) -> std::io::Result<Link<S>> {
+    fn start_link(&mut self, rank: usize, stream: S, limit: usize) -> io::Result<Link<S>> {
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(WRITE_SLICE)?;
         let mut reader = Reader {
@@ -212,7 +223,7 @@ impl<S: Stream> Reader<S> {
     }
 }
 
-fn ended(error: &std::io::Error) -> End {
+fn ended(error: &io::Error) -> End {
     if is_hangup(error.kind()) || is_unreachable(error.kind()) || error.kind() == ErrorKind::Interrupted {
         return End::Closed;
     }

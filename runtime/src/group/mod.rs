@@ -45,6 +45,6 @@ pub use mesh::{Mesh, Sockets, TcpMesh};
 pub use shared::SharedMemory;
 pub use stream::Stream;
 pub use tag::Tag;
-pub use tcp::{Leader, TcpPlace};
+pub use tcp::{Leader, TcpPlace, TcpStand};
 pub use threads::{Neighbours, Threads};
-pub use transport::{AnyMember, Transport};
+pub use transport::{AnyMember, Transport, form_apart};

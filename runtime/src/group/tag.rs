@@ -55,7 +55,7 @@ impl fmt::Display for Tag {
     /// As spec prints a ticket; a site that spec does not have prints its number.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { epoch, round, site, shape, .. } = *self;
-        match [Site::Vote, Site::Brief, Site::Forward].into_iter().find(|known| known.code() == site) {
+        match Site::ALL.into_iter().find(|known| known.code() == site) {
             Some(known) => write!(out, "{known:?}[{shape}] {} {}", Epoch(epoch), Round(round)),
             None => write!(out, "site {site}[{shape}] {} {}", Epoch(epoch), Round(round)),
         }

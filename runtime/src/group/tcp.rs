@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAdd
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::error::GroupError;
 use super::forming::Ground;
 use super::transport::Transport;
 use crate::socket::is_transient;
@@ -30,6 +31,30 @@ pub struct TcpPlace {
     pub listen: SocketAddr,
     /// Where peers reach this rank, if not where it listens. An unspecified address stands for the one that rank 0 sees.
     pub advertise: Option<SocketAddr>,
+}
+
+/// A rank's place that listens already, so that others can be told of it before the group forms.
+#[derive(Debug)]
+pub struct TcpStand {
+    /// Where rank 0 is.
+    pub leader: Leader,
+    /// What this rank listens on.
+    pub listener: TcpListener,
+    /// Where peers reach it. An unspecified address stands for the one that rank 0 sees.
+    pub address: SocketAddr,
+}
+
+impl TcpStand {
+    /// A stand at `listener`, which others reach at `address`, in a group whose rank 0 is at `leader`.
+    ///
+    /// # Errors
+    /// [`GroupError::Io`] with the system's reason.
+    pub fn of(listener: &TcpListener, leader: SocketAddr, address: IpAddr) -> Result<Self, GroupError> {
+        let failed = |error| GroupError::io("listening for the other ranks", &error);
+        let listener = listener.try_clone().map_err(failed)?;
+        let address = SocketAddr::new(address, listener.local_addr().map_err(failed)?.port());
+        Ok(Self { leader: Leader::At(leader.to_string()), listener, address })
+    }
 }
 
 /// How rank 0 is found.
@@ -56,17 +81,23 @@ pub(super) struct TcpGround {
 
 impl TcpGround {
     pub(super) fn open(rank: usize, size: usize, place: &TcpPlace) -> io::Result<Self> {
-        let listener = TcpListener::bind(place.listen)?;
-        listener.set_nonblocking(true)?;
+        let TcpPlace { leader, listen, advertise } = place.clone();
+        let listener = TcpListener::bind(listen)?;
         let listening = listener.local_addr()?;
-        if let (Leader::Noted(path), 0) = (&place.leader, rank) {
+        if let (Leader::Noted(path), 0) = (&leader, rank) {
             note(path, listening)?;
         }
+        Self::at(rank, size, TcpStand { leader, listener, address: advertise.unwrap_or(listening) })
+    }
+
+    pub(super) fn at(rank: usize, size: usize, stand: TcpStand) -> io::Result<Self> {
+        let TcpStand { leader, listener, address } = stand;
+        listener.set_nonblocking(true)?;
         Ok(Self {
             rank,
-            leader: place.leader.clone(),
+            leader,
             listener,
-            address: place.advertise.unwrap_or(listening),
+            address,
             book: vec![None; size],
             introduction: [0; INTRODUCTION_BYTES],
             filled: 0,

@@ -9,9 +9,9 @@ use super::error::GroupError;
 use super::forming::Forming;
 use super::line::Line;
 use super::member::Member;
-use super::mesh::{tcp_line, unix_line};
+use super::mesh::{tcp_line, tcp_line_at, unix_line};
 use super::shared::SharedMemory;
-use super::tcp::{Leader, TcpPlace};
+use super::tcp::{Leader, TcpPlace, TcpStand};
 
 /// What carries a group's collectives between processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -61,6 +61,15 @@ impl Transport {
         };
         Ok(Member::of(forming, line))
     }
+}
+
+/// Forms a group of processes of any machines over TCP, from a stand of this rank that others were told of.
+///
+/// # Errors
+/// As [`super::Mesh::form`].
+pub fn form_apart(forming: &Forming, stand: TcpStand) -> Result<AnyMember, GroupError> {
+    let line: Box<dyn Line> = Box::new(tcp_line_at(forming, stand)?);
+    Ok(Member::of(forming, line))
 }
 
 impl fmt::Display for Transport {

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
+use super::enlist::RankFlags;
 use super::error::LaunchError;
+use super::placement::DeviceFlags;
 use super::rank_arguments::{Mode, RankArguments};
 use crate::bootstrap;
 use crate::fabric::FabricKind;
@@ -22,11 +24,13 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start both groups, send four prompts over HTTP, show what came and what agreement cost, and stop
-    Demo(GroupFlags),
     /// One rank; started by the front end, not by hand
     #[command(hide = true)]
-    Rank(RankArguments),
+    Child(RankArguments),
+    /// Start both groups, send four prompts over HTTP, show what came and what agreement cost, and stop
+    Demo(GroupFlags),
+    /// One rank of a front end that runs elsewhere; to be started by torchrun, a LeaderWorkerSet, Slurm, mpirun or a shell
+    Rank(RankFlags),
     /// Serve a model over HTTP until SIGTERM or SIGINT
     Serve(ServeFlags),
 }
@@ -49,8 +53,24 @@ pub(crate) struct ServeFlags {
     /// Seconds that running requests get to end when the server is to stop; a second signal ends it at once
     #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(..=86_400))]
     pub(crate) drain_seconds: u32,
+    /// Who starts the ranks
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) ranks: RankSource,
+    /// Address and port at which ranks that launchers start are to call (`lockstep rank --frontend`)
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
+    pub(crate) control: SocketAddr,
     #[command(flatten)]
     pub(crate) group: GroupFlags,
+}
+
+/// Who starts the ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RankSource {
+    /// Launchers, each rank as `lockstep rank`, on whichever machines
+    External,
+    /// This program, on its own machine
+    #[default]
+    Local,
 }
 
 /// What describes the model and the two groups.
@@ -74,6 +94,9 @@ pub struct GroupFlags {
     /// Tokens of one prefill forward at most; longer prompts are computed in chunks
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
     pub chunk_tokens: u32,
+    /// What computes.
+    #[command(flatten)]
+    pub device: DeviceFlags,
     /// What carries the collectives between the ranks of a group
     #[arg(long, value_enum, default_value_t)]
     pub transport: Transport,
@@ -127,6 +150,26 @@ impl GroupFlags {
         }
     }
 
+    /// Checks what the flags mean where launchers start the ranks.
+    ///
+    /// # Errors
+    /// [`LaunchError::CalledOverTcp`] when ranks of several machines could not meet, [`LaunchError::CalledRecords`] or
+    /// [`LaunchError::CalledDevices`] when a directory or a device is named that is the ranks' own matter.
+    pub(crate) fn check_called(&self) -> Result<(), LaunchError> {
+        match (self.transport, self.fabric) {
+            (Transport::Tcp, FabricKind::Tcp) => {}
+            (Transport::Shm | Transport::Unix, _) | (_, FabricKind::Unix) => {
+                return Err(LaunchError::CalledOverTcp);
+            }
+        }
+        let recorded = self.trace.is_some() || self.evidence.is_some();
+        match (recorded, self.device == DeviceFlags::default()) {
+            (true, _) => Err(LaunchError::CalledRecords),
+            (false, false) => Err(LaunchError::CalledDevices),
+            (false, true) => Ok(()),
+        }
+    }
+
     /// The port for a bootstrap server of this program's own, if there is to be one; 0 takes a free one.
     pub(crate) fn own_bootstrap_port(&self) -> Option<u16> {
         match (self.fabric, self.bootstrap_port, self.bootstrap_server) {
@@ -165,10 +208,18 @@ mod tests {
     fn cli_flags_must_make_sense_together() {
         let check = |arguments: &str| match parse(arguments).unwrap().command {
             Command::Demo(flags) => flags.check(),
-            Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+            Command::Child(_) | Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
         };
         assert!(check("demo --bootstrap-port").is_err(), "nobody would ask it");
         assert!(check("demo --bootstrap-port --fabric tcp").is_ok());
+        let called =
+            |arguments: &str| match parse(&format!("serve --ranks external {arguments}")).unwrap().command {
+                Command::Serve(flags) => flags.group.check_called(),
+                Command::Child(_) | Command::Rank(_) | Command::Demo(_) => panic!("not the server"),
+            };
+        assert!(called("").is_err() && called("--transport tcp").is_err() && called("--fabric tcp").is_err());
+        assert!(called("--transport tcp --fabric tcp").is_ok());
+        assert!(called("--transport tcp --fabric tcp --trace t").is_err(), "the ranks' own");
         assert!(check("demo --pages 15 --page-size 1").is_err());
         assert!(check("demo --pages 16 --page-size 1").is_ok());
     }
@@ -177,7 +228,7 @@ mod tests {
     fn cli_bootstrap_server_is_on_a_free_port_unless_one_is_asked_for() {
         let port = |arguments: &str| match parse(&format!("demo {arguments}")).unwrap().command {
             Command::Demo(flags) => flags.own_bootstrap_port(),
-            Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+            Command::Child(_) | Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
         };
         assert_eq!(port(""), None);
         assert_eq!(port("--fabric tcp"), Some(0));

@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,14 +15,16 @@ use super::Parts;
 use super::cli::GroupFlags;
 use super::error::LaunchError;
 use super::model::Model;
-use super::rank_arguments::RankArguments;
+use super::placement::Placement;
+use super::rank_arguments::{RankArguments, RankPlan};
 use crate::bootstrap;
 use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
 use crate::proved::Class;
 use crate::supervisor::{
-    Departure, Evidence, Limits, RunDirectory, Stop, Supervisor, SupervisorError, SupervisorPlan,
+    CallPlan, Departure, Evidence, Limits, Muster, RunDirectory, StartPlan, Stop, Supervisor,
+    SupervisorError, SupervisorPlan,
 };
-use crate::wire::Role;
+use crate::wire::{Role, Terms};
 
 /// Where the front end listens, and what it takes upon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub struct Endpoint {
     pub restarts: u32,
     /// Time that running requests get to end when the server is to stop.
     pub drain: Duration,
+    /// Where ranks of launchers are to call; none if this program starts its ranks.
+    pub control: Option<SocketAddr>,
 }
 
 /// A front end that listens, and groups that are not started yet.
@@ -45,8 +49,12 @@ pub struct Deployment {
     pub address: SocketAddr,
     /// The front end's desk.
     pub desk: Arc<Desk>,
+    /// What computes; ranks of launchers say so themselves.
+    pub placement: Option<Placement>,
     /// The bootstrap server that the ranks ask, if KV travels over TCP.
     pub bootstrap: Option<SocketAddr>,
+    /// Where ranks of launchers call, if they do.
+    pub control: Option<SocketAddr>,
     /// The model served.
     pub model: Model,
     servers: Vec<HttpServer>,
@@ -61,6 +69,7 @@ impl Deployment {
     /// [`LaunchError`] for flags, model, tokenizer, port or run directory.
     pub async fn open(endpoint: &Endpoint, flags: &GroupFlags, parts: &Parts) -> Result<Self, LaunchError> {
         flags.check()?;
+        endpoint.control.map_or(Ok(()), |_| flags.check_called())?;
         flags.trace.as_deref().map_or(Ok(()), empty_directory)?;
         let model = Model::find(flags.model.as_deref())?;
         let codec = (parts.codec)(&model.directory)?;
@@ -68,24 +77,25 @@ impl Deployment {
         let address = listener.local_addr().map_err(LaunchError::system("asking for the port"))?;
         let run_directory =
             RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
-        let control = UnixListener::bind(run_directory.control_socket())
-            .map_err(LaunchError::system("making the control socket"))?;
-
         let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
         let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
         let mut servers = vec![HttpServer::new(listener, router(service), desk.plan().max_queue)];
-        let bootstrap = bootstrap_server(flags, &desk, &mut servers).await?;
-        let plan = SupervisorPlan {
-            program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
-            ranks: ranks(flags, bootstrap, &model, &run_directory),
-            run_directory: run_directory.path().into(),
-            limits: parts.limits,
-            restarts: endpoint.restarts,
-            evidence: Evidence::new(flags.evidence.as_deref()),
-            drain: endpoint.drain,
+        let host = endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.ip());
+        let bootstrap = bootstrap_server(flags, host, &desk, &mut servers).await?;
+        let (muster, control, placement) = match endpoint.control.zip(bootstrap) {
+            Some((control, bootstrap)) => {
+                let (muster, bound) = call(control, flags, bootstrap, &model).await?;
+                (muster, Some(bound), None)
+            }
+            None => {
+                let placement = flags.device.place(flags.tp)?;
+                (start(flags, &placement, bootstrap, &model, &run_directory)?, None, Some(placement))
+            }
         };
-        let supervisor = Supervisor::new(plan, Arc::clone(&desk), control);
-        Ok(Self { address, desk, bootstrap, model, servers, supervisor, run_directory })
+        let limits = parts.limits;
+        let plan = SupervisorPlan { muster, limits, restarts: endpoint.restarts, drain: endpoint.drain };
+        let supervisor = Supervisor::new(plan, Arc::clone(&desk));
+        Ok(Self { address, desk, placement, bootstrap, control, model, servers, supervisor, run_directory })
     }
 
     /// The directory that goes at the end.
@@ -132,14 +142,15 @@ async fn listen(host: &str, port: u16, flag: &'static str) -> Result<TcpListener
     })
 }
 
-/// Adds the bootstrap server, if there is to be one, and says which one the ranks are to ask. The ranks are on this machine.
+/// Adds the bootstrap server, if there is to be one, at `host`, and says which one the ranks are to ask.
 async fn bootstrap_server(
     flags: &GroupFlags,
+    host: IpAddr,
     desk: &Arc<Desk>,
     servers: &mut Vec<HttpServer>,
 ) -> Result<Option<SocketAddr>, LaunchError> {
     let Some(port) = flags.own_bootstrap_port() else { return Ok(flags.bootstrap_server) };
-    let listener = listen("127.0.0.1", port, "--bootstrap-port").await?;
+    let listener = listen(&host.to_string(), port, "--bootstrap-port").await?;
     let own = listener.local_addr().map_err(LaunchError::system("asking for the bootstrap server's port"))?;
     let desk = Arc::clone(desk);
     servers.push(HttpServer::new(listener, bootstrap::routes(move || desk.epoch()), 0));
@@ -157,22 +168,65 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
     }
 }
 
+/// Ranks that this program is to start, and the socket to which they connect.
+fn start(
+    flags: &GroupFlags,
+    placement: &Placement,
+    bootstrap: Option<SocketAddr>,
+    model: &Model,
+    run_directory: &RunDirectory,
+) -> Result<Muster, LaunchError> {
+    let socket = UnixListener::bind(run_directory.control_socket())
+        .map_err(LaunchError::system("making the control socket"))?;
+    let plan = StartPlan {
+        program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
+        ranks: ranks(flags, placement, bootstrap, model, run_directory),
+        run_directory: run_directory.path().into(),
+        evidence: Evidence::new(flags.evidence.as_deref()),
+    };
+    Ok(Muster::Started(socket, plan))
+}
+
+/// Ranks that launchers start, and where they call.
+async fn call(
+    control: SocketAddr,
+    flags: &GroupFlags,
+    bootstrap: SocketAddr,
+    model: &Model,
+) -> Result<(Muster, SocketAddr), LaunchError> {
+    let listener = listen(&control.ip().to_string(), control.port(), "--control").await?;
+    let bound = listener.local_addr().map_err(LaunchError::system("asking for the control port"))?;
+    let terms = Terms {
+        deployment: unique_number(),
+        bootstrap,
+        handshake_tries: flags.handshake_tries,
+        mode: flags.mode(),
+        slots: flags.slots,
+        pages: flags.pages,
+        page_size: flags.page_size,
+        chunk_tokens: flags.chunk_tokens,
+        unchecked: flags.unchecked,
+    };
+    let plan = CallPlan { size: flags.tp, model: model.digest, terms };
+    Ok((Muster::Called(listener, plan), bound))
+}
+
 /// The ranks of both groups, before their first epoch.
 fn ranks(
     flags: &GroupFlags,
+    placement: &Placement,
     bootstrap: Option<SocketAddr>,
     model: &Model,
     run_directory: &RunDirectory,
 ) -> Vec<RankArguments> {
-    let first = RankArguments {
+    let first = RankPlan {
         role: Role::Decode,
         rank: 0,
         size: flags.tp,
         epoch: 0,
         deployment: unique_number(),
-        front: std::process::id(),
-        control_socket: run_directory.control_socket(),
         run_directory: run_directory.path().into(),
+        device: placement.of_rank(0),
         transport: flags.transport,
         bootstrap,
         handshake_tries: flags.handshake_tries,
@@ -180,15 +234,18 @@ fn ranks(
         mode: flags.mode(),
         slots: flags.slots,
         pages: flags.pages,
+        kv_memory: flags.device.kv_bytes(),
         page_size: flags.page_size,
         chunk_tokens: flags.chunk_tokens,
         trace: flags.trace.clone(),
         unchecked: flags.unchecked,
     };
-    let names = [Role::Decode, Role::Prefill]
+    let plans = [Role::Decode, Role::Prefill]
         .into_iter()
-        .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)));
-    names.map(|(role, rank)| RankArguments { role, rank, ..first.clone() }).collect()
+        .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)))
+        .map(|(role, rank)| RankPlan { role, rank, device: placement.of_rank(rank), ..first.clone() });
+    let (front, control_socket) = (std::process::id(), run_directory.control_socket());
+    plans.map(|plan| RankArguments { front, control_socket: control_socket.clone(), plan }).collect()
 }
 
 /// A number that no other deployment draws: it need not be a secret.

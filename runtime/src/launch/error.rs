@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use super::model::ModelError;
+use super::placement::PlacementError;
 use crate::demo::DemoError;
 use crate::frontend::TextError;
 use crate::supervisor::SupervisorError;
@@ -30,6 +31,24 @@ pub enum LaunchError {
         "--bootstrap-port and --bootstrap-server are of use over TCP only: add --fabric tcp, or leave them out"
     )]
     NoBootstrap,
+    /// The ranks can not be placed on this machine's devices.
+    #[error(transparent)]
+    Placement(#[from] PlacementError),
+    /// Ranks of launchers would not find each other.
+    #[error(
+        "ranks that launchers start may be on several machines: add --transport tcp --fabric tcp to --ranks external"
+    )]
+    CalledOverTcp,
+    /// A directory is named that is on the ranks' machines.
+    #[error(
+        "with --ranks external each rank has its own directory for traces and evidence: give --trace and --evidence to `lockstep rank`"
+    )]
+    CalledRecords,
+    /// Devices are named that are on the ranks' machines.
+    #[error(
+        "with --ranks external each rank says what computes: give --device, --cuda-devices, --kv-type and --kv-memory to `lockstep rank`"
+    )]
+    CalledDevices,
     /// There is no such model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -100,6 +119,10 @@ impl LaunchError {
         match self {
             Self::PagesTooFew { .. }
             | Self::NoBootstrap
+            | Self::Placement(_)
+            | Self::CalledOverTcp
+            | Self::CalledRecords
+            | Self::CalledDevices
             | Self::Model(_)
             | Self::Text(_)
             | Self::Trace { .. }

@@ -3,24 +3,31 @@
 //! ```text
 //!   cli ─▶ serve ─▶ deployment (port, run directory, desk, server, supervisor) ─▶ rank processes
 //!      ├─▶ demo  ─▶ deployment on a free port, a client, an end
-//!      └─▶ rank (hidden; started by the supervisor) ─▶ Parts::rank
+//!      ├─▶ child (hidden; started by the supervisor) ─▶ Parts::rank
+//!      └─▶ rank (started by a launcher) ─▶ launcher (which rank) ─▶ enlist (which epoch) ─▶ Parts::enlisted
 //! ```
-//! Reading order: `cli`, `rank_arguments` (the whole interface to a rank process besides the wire), `model`, `deployment`.
+//! Reading order: `cli`, `placement` (what computes), `rank_arguments` (the whole interface to a child besides the wire), `model`,
+//! `deployment`, `launcher`, `enlist`.
 
 mod cli;
 mod deployment;
+mod enlist;
 mod error;
+mod launcher;
 mod model;
+mod placement;
 mod rank_arguments;
 mod serve;
 
 pub use cli::GroupFlags;
 pub(crate) use deployment::classes;
 pub use deployment::{Deployment, Endpoint};
+pub use enlist::{Enlisted, START_ANEW, Stand};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
+pub use placement::{DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
 pub(crate) use rank_arguments::EVIDENCE;
-pub use rank_arguments::{Mode, RankArguments};
+pub use rank_arguments::{Mode, RankArguments, RankPlan};
 pub(crate) use serve::{check, on_runtime};
 
 use std::path::Path;
@@ -39,6 +46,8 @@ use cli::{Cli, Command};
 pub struct Parts {
     /// Runs a rank until its end, in a process that is its own and tied to the front end's life.
     pub rank: fn(RankArguments) -> ExitCode,
+    /// Runs a rank of a launcher until its end.
+    pub enlisted: fn(Enlisted) -> ExitCode,
     /// Loads the tokenizer of the model in a directory.
     pub codec: fn(&Path) -> Result<Arc<dyn TextCodec>, TextError>,
     /// Says what is proved of a class.
@@ -51,7 +60,8 @@ pub struct Parts {
 pub fn run(parts: &Parts) -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Demo(flags) => crate::demo::run(&flags, parts),
-        Command::Rank(arguments) => return rank(arguments, parts),
+        Command::Child(arguments) => return child(arguments, parts),
+        Command::Rank(flags) => return enlist::run(&flags, parts),
         Command::Serve(flags) => serve::run(&flags, parts),
     };
     match ended {
@@ -63,7 +73,7 @@ pub fn run(parts: &Parts) -> ExitCode {
     }
 }
 
-fn rank(arguments: RankArguments, parts: &Parts) -> ExitCode {
+fn child(arguments: RankArguments, parts: &Parts) -> ExitCode {
     match supervisor::die_with(arguments.front) {
         Ok(()) => (parts.rank)(arguments),
         Err(error) => {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thiserror::Error;
 
+use lockstep_spec::digest::Digest;
+
 /// Where the bundled model is in a workspace.
 const BUNDLED: &str = "models/kjv-1m";
 
@@ -44,6 +46,8 @@ pub struct Model {
     pub id: String,
     /// Tokens of its vocabulary.
     pub vocabulary: u32,
+    /// Digest of its `config.json`.
+    pub digest: u64,
 }
 
 impl Model {
@@ -60,7 +64,7 @@ impl Model {
         let Config { vocab_size } =
             parsed.map_err(|source| ModelError::Config { directory: asked.clone(), source })?;
         let id = directory.file_name().unwrap_or(directory.as_os_str()).to_string_lossy().into_owned();
-        Ok(Self { directory, id, vocabulary: vocab_size })
+        Ok(Self { directory, id, vocabulary: vocab_size, digest: Digest::of(&config) })
     }
 }
 

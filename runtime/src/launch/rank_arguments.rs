@@ -5,13 +5,16 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 
+use super::placement::RankDevice;
 use crate::group::Transport;
 use crate::wire::{RankName, Role, Seat};
 use lockstep_spec::ids::Epoch;
 
 /// How many forwards a group launches ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// None: a forward is launched when the last one has retired.
     Normal,
@@ -32,9 +35,23 @@ impl Mode {
 /// Directory of the ranks' last lines, in the directory of their epoch.
 pub(crate) const EVIDENCE: &str = "evidence";
 
-/// What a rank is told when it is started.
+/// What a rank is told when the supervisor starts it.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub struct RankArguments {
+    /// Process id of the front end, whose child the rank must be
+    #[arg(long)]
+    pub front: u32,
+    /// Socket of the front end for this rank's messages
+    #[arg(long)]
+    pub control_socket: PathBuf,
+    /// All else.
+    #[command(flatten)]
+    pub plan: RankPlan,
+}
+
+/// What a rank is and does in one epoch, whoever started it.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct RankPlan {
     /// Group of the rank
     #[arg(long)]
     pub role: Role,
@@ -50,15 +67,12 @@ pub struct RankArguments {
     /// Number that no other deployment has
     #[arg(long)]
     pub deployment: u64,
-    /// Process id of the front end, whose child the rank must be
-    #[arg(long)]
-    pub front: u32,
-    /// Socket of the front end for this rank's messages
-    #[arg(long)]
-    pub control_socket: PathBuf,
     /// Directory for the sockets of the ranks among each other
     #[arg(long)]
     pub run_directory: PathBuf,
+    /// What computes the rank's forwards
+    #[arg(long)]
+    pub device: RankDevice,
     /// What carries the group's collectives
     #[arg(long)]
     pub transport: Transport,
@@ -80,6 +94,9 @@ pub struct RankArguments {
     /// KV pages of the rank
     #[arg(long)]
     pub pages: u32,
+    /// Bytes for KV pages, where fewer than `pages` may fit
+    #[arg(long)]
+    pub kv_memory: Option<u64>,
     /// Positions of a KV page
     #[arg(long)]
     pub page_size: u32,
@@ -94,7 +111,7 @@ pub struct RankArguments {
     pub unchecked: bool,
 }
 
-impl RankArguments {
+impl RankPlan {
     /// The rank's name.
     pub fn name(&self) -> RankName {
         RankName { role: self.role, rank: self.rank }
@@ -103,11 +120,6 @@ impl RankArguments {
     /// The rank's place in its epoch.
     pub fn seat(&self) -> Seat {
         Seat { epoch: Epoch(self.epoch), name: self.name() }
-    }
-
-    /// The same rank in another epoch, whose sockets are in `run_directory`.
-    pub(crate) fn of_epoch(self, epoch: Epoch, run_directory: &Path) -> Self {
-        Self { epoch: epoch.0, run_directory: run_directory.into(), ..self }
     }
 
     /// The file of the rank's trace, if one is wanted.
@@ -120,57 +132,75 @@ impl RankArguments {
         self.run_directory.join(EVIDENCE).join(self.record_name())
     }
 
-    fn record_name(&self) -> String {
+    /// The name of what the rank records.
+    pub(crate) fn record_name(&self) -> String {
         format!("{}-{}.ndjson", self.role, self.rank)
+    }
+}
+
+impl RankArguments {
+    /// The same rank in another epoch, whose sockets are in `run_directory`.
+    pub(crate) fn of_epoch(self, epoch: Epoch, run_directory: &Path) -> Self {
+        let plan = RankPlan { epoch: epoch.0, run_directory: run_directory.into(), ..self.plan };
+        Self { plan, ..self }
     }
 
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
-        let flags: [(&str, OsString); 16] = [
-            ("--role=", self.role.name().into()),
-            ("--rank=", self.rank.to_string().into()),
-            ("--size=", self.size.to_string().into()),
-            ("--epoch=", self.epoch.to_string().into()),
-            ("--deployment=", self.deployment.to_string().into()),
-            ("--front=", self.front.to_string().into()),
-            ("--control-socket=", self.control_socket.clone().into()),
-            ("--run-directory=", self.run_directory.clone().into()),
-            ("--transport=", self.transport.name().into()),
-            ("--handshake-tries=", self.handshake_tries.to_string().into()),
-            ("--model=", self.model.clone().into()),
-            ("--mode=", self.mode.name().into()),
-            ("--slots=", self.slots.to_string().into()),
-            ("--pages=", self.pages.to_string().into()),
-            ("--page-size=", self.page_size.to_string().into()),
-            ("--chunk-tokens=", self.chunk_tokens.to_string().into()),
+        let Self { front, control_socket, plan } = self;
+        let flags: [(&str, OsString); 17] = [
+            ("--role=", plan.role.name().into()),
+            ("--rank=", plan.rank.to_string().into()),
+            ("--size=", plan.size.to_string().into()),
+            ("--epoch=", plan.epoch.to_string().into()),
+            ("--deployment=", plan.deployment.to_string().into()),
+            ("--front=", front.to_string().into()),
+            ("--control-socket=", control_socket.clone().into()),
+            ("--run-directory=", plan.run_directory.clone().into()),
+            ("--device=", plan.device.to_string().into()),
+            ("--transport=", plan.transport.name().into()),
+            ("--handshake-tries=", plan.handshake_tries.to_string().into()),
+            ("--model=", plan.model.clone().into()),
+            ("--mode=", plan.mode.name().into()),
+            ("--slots=", plan.slots.to_string().into()),
+            ("--pages=", plan.pages.to_string().into()),
+            ("--page-size=", plan.page_size.to_string().into()),
+            ("--chunk-tokens=", plan.chunk_tokens.to_string().into()),
         ];
         let flags =
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
         let trace =
-            self.trace.iter().map(|trace| [OsStr::new("--trace="), trace.as_os_str()].into_iter().collect());
-        let bootstrap = self.bootstrap.map(|server| format!("--bootstrap={server}").into());
-        let unchecked = self.unchecked.then(|| "--unchecked".into());
-        std::iter::once("rank".into()).chain(flags).chain(bootstrap).chain(trace).chain(unchecked).collect()
+            plan.trace.iter().map(|trace| [OsStr::new("--trace="), trace.as_os_str()].into_iter().collect());
+        let bootstrap = plan.bootstrap.map(|server| format!("--bootstrap={server}").into());
+        let kv_memory = plan.kv_memory.map(|bytes| format!("--kv-memory={bytes}").into());
+        let unchecked = plan.unchecked.then(|| "--unchecked".into());
+        std::iter::once("child".into())
+            .chain(flags)
+            .chain(bootstrap)
+            .chain(kv_memory)
+            .chain(trace)
+            .chain(unchecked)
+            .collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::CacheType;
     use crate::launch::cli::{Cli, Command};
     use clap::Parser;
 
     #[test]
     fn rank_arguments_are_read_as_they_were_written() {
-        let written = RankArguments {
+        let plan = RankPlan {
             role: Role::Prefill,
             rank: 1,
             size: 2,
             epoch: 3,
             deployment: u64::MAX,
-            front: 4,
-            control_socket: "/run/a b/control.sock".into(),
             run_directory: "-odd".into(),
+            device: RankDevice::Cuda { ordinal: 3, kv_type: CacheType::Bf16 },
             transport: Transport::Tcp,
             handshake_tries: 9,
             bootstrap: Some("[::1]:70".parse().unwrap()),
@@ -178,13 +208,15 @@ mod tests {
             mode: Mode::Overlap,
             slots: 5,
             pages: 6,
+            kv_memory: Some(9 << 30),
             page_size: 7,
             chunk_tokens: 8,
             trace: Some("/tr aces".into()),
             unchecked: true,
         };
+        let written = RankArguments { front: 4, control_socket: "/run/a b/control.sock".into(), plan };
         let line = [OsString::from("lockstep")].into_iter().chain(written.command_line());
-        let Command::Rank(read) = Cli::try_parse_from(line).unwrap().command else { panic!("no rank") };
+        let Command::Child(read) = Cli::try_parse_from(line).unwrap().command else { panic!("no child") };
         assert_eq!(read, written);
     }
 }

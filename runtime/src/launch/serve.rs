@@ -8,11 +8,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::Parts;
-use super::cli::{GroupFlags, ServeFlags};
+use super::cli::{GroupFlags, RankSource, ServeFlags};
 use super::deployment::{Deployment, Endpoint};
 use super::error::LaunchError;
 use crate::frontend::{Desk, Standing};
-use crate::supervisor::{Departure, Stop, on_signals, tell};
+use crate::supervisor::{Departure, Stop, on_signals, say, tell};
 
 /// Threads for connections and links; the supervisor has the main thread.
 const WORKER_THREADS: usize = 2;
@@ -37,15 +37,25 @@ pub(crate) fn run(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> 
 async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
     let (order, stop) = watch::channel(Stop::Run);
     let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
-    let ServeFlags { host, port, max_queue, restarts, drain_seconds, .. } = flags;
+    let ServeFlags { host, port, max_queue, restarts, drain_seconds, ranks, control, .. } = flags;
     let endpoint = Endpoint {
         host: host.clone(),
         port: *port,
         max_queue: *max_queue,
         restarts: *restarts,
         drain: Duration::from_secs(u64::from(*drain_seconds)),
+        control: match ranks {
+            RankSource::External => Some(*control),
+            RankSource::Local => None,
+        },
     };
     let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
+    if let Some(placement) = &deployment.placement {
+        tell(&format!("lockstep: {placement}"));
+    }
+    if let Some(control) = deployment.control {
+        say(&format!("lockstep: waits at {control} for {} ranks of each group", flags.group.tp));
+    }
     let ready = ready_line(&deployment, &flags.group);
     let announcement = announce(Arc::clone(&deployment.desk), ready);
     let departure = tokio::select! {

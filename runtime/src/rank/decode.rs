@@ -31,9 +31,8 @@ impl Hands for DecodeHands {
             Input::Leg(leg, fact) => facts.push(Fact::Role((leg, fact))),
             Input::Front(FrontToRank::Submit(request)) => facts.push(Fact::Submitted(request)),
             Input::Front(FrontToRank::Abort { request }) => facts.push(Fact::AbortWanted(RequestId(request))),
-            Input::Front(
-                FrontToRank::Leg { .. } | FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown,
-            )
+            Input::Front(FrontToRank::Dismiss | FrontToRank::Leg { .. } | FrontToRank::Pause)
+            | Input::Front(FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Prefill(_)
             | Input::WriteFailed(_)

@@ -4,7 +4,7 @@
 use super::error::RankError;
 use super::inputs::{Inbox, Input};
 use super::pacing::PEER_DEADLINE;
-use crate::engine::{AllReduce, CollectiveError, KvCache, Llama, Row};
+use crate::engine::{AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Row};
 use crate::fabric::PrefillFabric;
 use crate::group::{AnyMember, Tag};
 use lockstep_spec::agreed::Entry;
@@ -118,11 +118,11 @@ pub(super) fn queue(pages: u32) -> (Queue, Receiver<Command>) {
 }
 
 /// What the device has.
-pub(super) struct Device {
+pub(super) struct Device<B: Backend> {
     /// This rank's share of the model.
-    pub(super) model: Llama,
+    pub(super) model: Llama<B>,
     /// Its pages.
-    pub(super) cache: KvCache,
+    pub(super) cache: KvCache<B::Buffer>,
     /// The device communicator.
     pub(super) mesh: AnyMember,
     /// The way to the decode side, on the prefill side.
@@ -132,15 +132,15 @@ pub(super) struct Device {
 }
 
 /// The device at work.
-struct Worker {
-    device: Device,
+struct Worker<B: Backend> {
+    device: Device<B>,
     last_tokens: BTreeMap<SlotIndex, u32>,
     /// By leg: the pages that have not landed yet.
     expected: BTreeMap<Leg, BTreeSet<u32>>,
 }
 
 /// Works through the queue until the rank loop is gone, or something fails.
-pub(super) fn work(device: Device, commands: &Receiver<Command>) {
+pub(super) fn work<B: Backend>(device: Device<B>, commands: &Receiver<Command>) {
     let inbox = device.inbox.clone();
     let mut worker = Worker { device, last_tokens: BTreeMap::new(), expected: BTreeMap::new() };
     for command in commands {
@@ -152,7 +152,7 @@ pub(super) fn work(device: Device, commands: &Receiver<Command>) {
     }
 }
 
-impl Worker {
+impl<B: Backend> Worker<B> {
     fn take(&mut self, command: Command) -> Result<(), RankError> {
         match command {
             Command::Forward { entry, forward, batch } => self.forward(&entry, forward, batch),
@@ -206,9 +206,14 @@ impl Worker {
         if !missing.remove(&page) {
             return Ok(());
         }
-        if self.device.cache.write_page(page, bytes).is_err() {
-            let row = MetadataRow { echo: leg, token: TokenId(0), sound: false };
-            return self.report(Input::Leg(leg, LegFact::RowLanded(row)));
+        let Device { model, cache, .. } = &mut self.device;
+        match model.write_page(cache, page, bytes) {
+            Ok(()) => {}
+            Err(error @ CacheError::Backend(_)) => return Err(error.into()),
+            Err(CacheError::Page { .. } | CacheError::PageBytes { .. } | CacheError::Size { .. }) => {
+                let row = MetadataRow { echo: leg, token: TokenId(0), sound: false };
+                return self.report(Input::Leg(leg, LegFact::RowLanded(row)));
+            }
         }
         if !missing.is_empty() {
             return Ok(());
@@ -221,8 +226,8 @@ impl Worker {
     fn send(&mut self, leg: Leg, from: &[PageId], to: &[u32], token: TokenId) -> Result<(), RankError> {
         let Some(fabric) = self.device.fabric.clone() else { return Ok(()) };
         for (index, (PageId(source), target)) in (0..).zip(from.iter().zip(to)) {
-            let mut bytes = Vec::new();
-            self.device.cache.read_page(*source, &mut bytes)?;
+            let Device { model, cache, .. } = &mut self.device;
+            let bytes = model.read_page(cache, *source)?;
             if fabric.write_page(leg, index, *target, bytes).is_err() {
                 return self.report(Input::WriteFailed(leg));
             }
@@ -248,7 +253,7 @@ impl AllReduce for Communicator<'_> {
     }
 
     fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
-        let tag = Tag { shape: data.len() as u64, ..super::driver::tag(&self.ticket) };
+        let tag = Tag { shape: data.len() as u64, ..super::collective::tag(&self.ticket) };
         self.mesh.all_reduce_sum(tag, data, PEER_DEADLINE).map_err(CollectiveError::new)
     }
 }

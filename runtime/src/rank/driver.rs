@@ -1,12 +1,13 @@
 //! The rank loop. Its turn is fixed: drain inputs, step, perform effects, park.
 
+use super::collective::meet;
 use super::device::{Command, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
 use super::pacing::{BELL_PATIENCE, Every, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
 use super::recorder::Recorder;
-use crate::group::{Collectives, Tag};
+use crate::group::Collectives;
 use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::ids::ForwardId;
@@ -141,7 +142,9 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             }
             Input::Front(FrontToRank::Pause) => self.feed(vec![Fact::PauseWanted(true)]),
             Input::Front(FrontToRank::Resume) => self.feed(vec![Fact::PauseWanted(false)]),
-            Input::Front(FrontToRank::Shutdown) => self.feed(vec![Fact::ShutdownWanted]),
+            Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown) => {
+                self.feed(vec![Fact::ShutdownWanted])
+            }
             input @ (Input::Front(_) | Input::Leg(..) | Input::Prefill(_) | Input::WriteFailed(_)) => {
                 let mut facts = Vec::new();
                 self.hands.take(input, &mut facts)?;
@@ -254,37 +257,24 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         }
     }
 
-    /// Enters a collective: the one way to a transport, and it takes nothing but an entry of spec.
+    /// Enters a collective, and waits for what comes out of it; a forward comes out of the device's queue.
     fn enter(&mut self, entry: Entry) -> Result<Option<EventOf<H::Role>>, RankError> {
         let ticket = *entry.ticket();
         self.last_ticket = Some(ticket);
         self.recorder.entered(entry.clone().into());
+        let entered = Instant::now();
+        let payload = meet(&mut self.control, &entry, PEER_DEADLINE)?;
         match ticket.kind {
             Kind::MinReduce => {
-                let mut words = entry.payload().to_vec();
-                let entered = Instant::now();
-                self.control.all_reduce_min(tag(&ticket), &mut words, PEER_DEADLINE)?;
                 self.counters.votes += 1;
                 self.counters.vote_wait_micros_total +=
                     u64::try_from(entered.elapsed().as_micros()).unwrap_or(u64::MAX);
-                Ok(Some(Event::Completed { ticket, payload: words }))
             }
-            Kind::Broadcast => {
-                let payload = self.broadcast(&entry)?;
-                self.counters.briefs += 1;
-                Ok(Some(Event::Completed { ticket, payload }))
-            }
-            Kind::Forward => self.launch(entry).map(|()| None),
+            Kind::Broadcast => self.counters.briefs += 1,
+            Kind::Forward => self.launch(entry)?,
+            Kind::Connect => {}
         }
-    }
-
-    fn broadcast(&mut self, entry: &Entry) -> Result<Vec<u64>, RankError> {
-        let ticket = entry.ticket();
-        let bytes: Vec<u8> = entry.payload().iter().flat_map(|word| word.to_le_bytes()).collect();
-        let mine = self.machine.leads().then_some(bytes.as_slice());
-        let longest = usize::try_from(ticket.shape).unwrap_or(usize::MAX).saturating_mul(8);
-        let received = self.control.broadcast(tag(ticket), 0, mine, longest, PEER_DEADLINE)?;
-        Ok(received.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+        Ok(payload.map(|payload| Event::Completed { ticket, payload }))
     }
 
     fn launch(&mut self, entry: Entry) -> Result<(), RankError> {
@@ -304,16 +294,5 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         self.counters.site = self.last_ticket.map(|ticket| ticket.site);
         self.counters.paused = state.paused && state.flights.queue.is_empty();
         self.front.send(&RankToFront::Progress(self.counters))
-    }
-}
-
-/// A ticket as the transports carry it.
-pub(super) fn tag(ticket: &Ticket) -> Tag {
-    Tag {
-        epoch: ticket.epoch.0,
-        round: ticket.round.0,
-        site: ticket.site.code(),
-        kind: ticket.kind.code(),
-        shape: ticket.shape,
     }
 }

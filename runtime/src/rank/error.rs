@@ -1,9 +1,10 @@
 //! What ends a rank, sorted by blame.
 
-use crate::engine::{CacheError, ConfigError, ForwardError, ModelError};
+use crate::engine::{BackendError, CacheError, ConfigError, ForwardError, ModelError};
 use crate::fabric::FabricError;
 use crate::group::GroupError;
 use crate::wire::{RankToFront, WireError};
+use lockstep_kernels::cuda::CudaError;
 use lockstep_spec::configuration::ConfigurationError;
 use lockstep_spec::fault::Fault;
 use lockstep_spec::ticket::Ticket;
@@ -29,6 +30,12 @@ pub(super) enum RankError {
     /// The front end.
     #[error(transparent)]
     Front(#[from] WireError),
+    /// The engine of this rank.
+    #[error("the engine of this rank does not start: {0}")]
+    Backend(#[from] BackendError),
+    /// The CUDA device of this rank.
+    #[error("the device of this rank does not open: {0}")]
+    Cuda(#[from] CudaError),
     /// The model's directory.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -60,6 +67,9 @@ pub(super) enum RankError {
     /// The trace's file.
     #[error("the trace cannot be begun: {0}; name an empty directory that can be written with --trace")]
     Trace(std::io::Error),
+    /// The group started, and this rank was not told to take memory for pages.
+    #[error("the group started before this rank had pages")]
+    NoCache,
     /// The machine launched a forward and named no plan.
     #[error("a forward was entered without its plan")]
     NoPlan,
@@ -91,6 +101,8 @@ impl RankError {
             | Self::Cache(_)
             | Self::Fabric(_)
             | Self::Front(_)
+            | Self::Backend(_)
+            | Self::Cuda(_)
             | Self::Model(_)
             | Self::ModelConfiguration(_)
             | Self::Configuration(_)
@@ -99,6 +111,7 @@ impl RankError {
             | Self::Thread(..)
             | Self::TooManyPages { .. }
             | Self::Trace(_)
+            | Self::NoCache
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),
         };

@@ -11,8 +11,11 @@
 //! from the machine of spec alone.
 //!
 //! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`,
-//! `start` and `meeting` (how all of it comes together).
+//! `start`, `assembly`, `site`, `opening`, `meeting` and `parting` (how all of it comes together, and ends); `collective` is the way to the
+//! group's transport.
 
+mod assembly;
+mod collective;
 mod decode;
 mod device;
 mod driver;
@@ -20,9 +23,12 @@ mod error;
 mod hands;
 mod inputs;
 mod meeting;
+mod opening;
 mod pacing;
+mod parting;
 mod prefill;
 mod recorder;
+mod site;
 mod start;
 
-pub use start::run;
+pub use start::{run, run_enlisted};

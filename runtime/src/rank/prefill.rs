@@ -104,7 +104,7 @@ impl Hands for PrefillHands {
             }
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
             Input::WriteFailed(leg) => self.settled(leg, WriteFact::WriteFailed, facts),
-            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Submit(_))
+            Input::Front(FrontToRank::Abort { .. } | FrontToRank::Dismiss | FrontToRank::Submit(_))
             | Input::Front(FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Leg(..)

@@ -174,7 +174,7 @@ impl Book {
             FrontToRank::Abort { request } => self.fact::<Decode>(Fact::AbortWanted(RequestId(*request))),
             FrontToRank::Pause => self.fact::<Decode>(Fact::PauseWanted(true)),
             FrontToRank::Resume => self.fact::<Decode>(Fact::PauseWanted(false)),
-            FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),
+            FrontToRank::Dismiss | FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),
             FrontToRank::Leg { leg, acceptance, tokens } => {
                 let tokens = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
                 let arrival = PrefillLeg { id: RequestId(*acceptance), leg: *leg, tokens };

@@ -21,8 +21,9 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// A process that runs.
 #[derive(Debug)]
 struct Running {
-    pid: u32,
-    /// Notified once, it kills the process.
+    /// On this machine; none of a process that somebody else started, wherever.
+    pid: Option<u32>,
+    /// Notified once, it kills the process, or cuts it off.
     kill: Arc<Notify>,
     stopped_ticks: u32,
 }
@@ -55,8 +56,13 @@ impl EpochRanks {
         }
     }
 
-    /// Notes a started rank, and what kills it when notified.
-    pub(crate) fn started(&mut self, rank: RankName, pid: u32, kill: Arc<Notify>) {
+    /// The state before the first epoch, of which nothing is left.
+    pub(crate) fn before(epoch: Epoch) -> Self {
+        Self { watch: EpochWatch::over(), ..Self::new(epoch, Duration::ZERO) }
+    }
+
+    /// Notes a rank that has begun, its process on this machine, and what kills it when notified.
+    pub(crate) fn started(&mut self, rank: RankName, pid: Option<u32>, kill: Arc<Notify>) {
         self.running.insert(rank, Running { pid, kill, stopped_ticks: 0 });
         self.watch.started(rank);
     }
@@ -69,15 +75,11 @@ impl EpochRanks {
     /// Counts one tick and gives the ranks that have now been stopped for `limit` ticks without a break, and their process ids.
     pub(crate) fn stopped(&mut self, limit: u32) -> Vec<(RankName, u32)> {
         let stopped = |running: &mut Running| {
-            running.stopped_ticks =
-                if is_stopped(running.pid) { running.stopped_ticks.saturating_add(1) } else { 0 };
-            running.stopped_ticks >= limit
+            let pid = running.pid?;
+            running.stopped_ticks = if is_stopped(pid) { running.stopped_ticks.saturating_add(1) } else { 0 };
+            (running.stopped_ticks >= limit).then_some(pid)
         };
-        let stopped = self
-            .running
-            .iter_mut()
-            .filter_map(|(name, running)| stopped(running).then_some((*name, running.pid)));
-        stopped.collect()
+        self.running.iter_mut().filter_map(|(name, running)| Some((*name, stopped(running)?))).collect()
     }
 
     /// Notes the end of a process, which counts once its words are heard.

@@ -51,6 +51,11 @@ impl EpochWatch {
         Self { grace, phase: Phase::Whole, alive, unlinked, lost: None, findings: Vec::new() }
     }
 
+    /// A watch over nothing: no epoch has begun.
+    pub(crate) fn over() -> Self {
+        Self { phase: Phase::Gone, ..Self::new(Duration::ZERO) }
+    }
+
     /// Notes a started rank.
     pub(crate) fn started(&mut self, rank: RankName) {
         self.alive.insert(rank);

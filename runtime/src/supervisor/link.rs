@@ -1,13 +1,15 @@
-//! One rank's control connection: who is there, then messages both ways until either end is done.
+//! One rank's control connection: who is there, then messages both ways until either end is done. How a rank of a launcher says who it is,
+//! is in `recruit`.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use thiserror::Error;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -18,7 +20,7 @@ use crate::wire::{
 };
 
 /// Longest wait for the hello of a new connection.
-const HELLO_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const HELLO_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Longest wait for a rank to take a line.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
@@ -32,9 +34,18 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Why a connection is over.
 #[derive(Debug, Error)]
 pub(crate) enum LinkEnd {
+    /// The supervisor ended it: the rank had no time left.
+    #[error("{0} was cut off")]
+    Cut(RankName),
+    /// A rank ended while it waited for an epoch.
+    #[error("waits no more: {0}")]
+    Deserted(String),
     /// The rank said or did what ends its group.
     #[error(transparent)]
     Fault(#[from] GroupFault),
+    /// A rank that waited was told to go; what it was told is told elsewhere.
+    #[error("sent away")]
+    SentAway,
     /// Somebody connected who is no rank of this run.
     #[error("a stranger on the control socket was turned away: {0}")]
     Stranger(String),
@@ -57,7 +68,7 @@ pub(crate) struct LinkReport {
 pub(crate) async fn serve(desk: Arc<Desk>, stream: UnixStream) -> LinkReport {
     let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
     let (reader, writer) = stream.into_split();
-    let mut inward = Inward { reader, lines: LineReader::new("a new control connection", RANK_LINE_BYTES) };
+    let mut inward = Inward::new(reader);
     let (seat, outbox) = match join(&desk, &mut inward, process).await {
         Ok(joined) => joined,
         Err(end) => return LinkReport { seat: None, end },
@@ -69,9 +80,9 @@ pub(crate) async fn serve(desk: Arc<Desk>, stream: UnixStream) -> LinkReport {
     LinkReport { seat: Some(seat), end }
 }
 
-async fn join(
+async fn join<R: AsyncRead + Unpin>(
     desk: &Desk,
-    inward: &mut Inward,
+    inward: &mut Inward<R>,
     process: Option<u32>,
 ) -> Result<(Seat, mpsc::Receiver<FrontToRank>), LinkEnd> {
     let hello = timeout(HELLO_DEADLINE, inward.next()).await;
@@ -86,11 +97,16 @@ async fn join(
     let joined = (process == Some(pid)).then(|| desk.join(seat, pid)).flatten();
     let stranger = || format!("it calls itself {name} of epoch {}, pid {pid}, but is not", epoch.0);
     let outbox = joined.ok_or_else(|| LinkEnd::Stranger(stranger()))?;
-    inward.lines.rename(name.to_string());
+    inward.rename(name);
     Ok((seat, outbox))
 }
 
-async fn read_all(desk: &Desk, seat: Seat, mut inward: Inward) -> LinkEnd {
+/// Hands on what a rank says, until it has said its last.
+pub(crate) async fn read_all<R: AsyncRead + Unpin>(
+    desk: &Desk,
+    seat: Seat,
+    mut inward: Inward<R>,
+) -> LinkEnd {
     loop {
         match inward.next().await {
             Ok(message) => match desk.hear(seat, message) {
@@ -102,9 +118,10 @@ async fn read_all(desk: &Desk, seat: Seat, mut inward: Inward) -> LinkEnd {
     }
 }
 
-async fn write_all(
+/// Tells a rank what is put into its outbox, until that is closed.
+pub(crate) async fn write_all<W: AsyncWrite + Unpin>(
     rank: RankName,
-    mut writer: OwnedWriteHalf,
+    mut writer: W,
     mut outbox: mpsc::Receiver<FrontToRank>,
 ) -> LinkEnd {
     let peer = rank.to_string();
@@ -119,7 +136,12 @@ async fn write_all(
     LinkEnd::Unreachable(rank)
 }
 
-async fn write(writer: &mut OwnedWriteHalf, peer: &str, message: &FrontToRank) -> Result<(), WireError> {
+/// Writes one line.
+pub(crate) async fn write<W: AsyncWrite + Unpin>(
+    writer: &mut W,
+    peer: &str,
+    message: &impl Serialize,
+) -> Result<(), WireError> {
     let line = encode(message, peer, FRONT_LINE_BYTES)?;
     let written = timeout(WRITE_DEADLINE, writer.write_all(&line)).await;
     written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())).map_err(|source| broken(peer, source))
@@ -135,14 +157,24 @@ fn broken(peer: &str, source: io::Error) -> WireError {
 }
 
 /// The receiving half of a connection.
-struct Inward {
-    reader: OwnedReadHalf,
+pub(crate) struct Inward<R> {
+    reader: R,
     lines: LineReader,
 }
 
-impl Inward {
+impl<R: AsyncRead + Unpin> Inward<R> {
+    /// That of somebody who has not said who it is.
+    pub(crate) fn new(reader: R) -> Self {
+        Self { reader, lines: LineReader::new("a new control connection", RANK_LINE_BYTES) }
+    }
+
+    /// Notes who it is, for messages.
+    pub(crate) fn rename(&mut self, rank: RankName) {
+        self.lines.rename(rank.to_string());
+    }
+
     /// Waits for the next message. Without a deadline: a rank that is silent for too long is the supervisor's to notice.
-    async fn next(&mut self) -> Result<RankToFront, WireError> {
+    pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> Result<T, WireError> {
         let mut chunk = [0; CHUNK_BYTES];
         loop {
             if let Some(message) = self.lines.message()? {

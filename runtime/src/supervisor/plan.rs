@@ -1,13 +1,11 @@
 //! What a supervisor is told, and what it leaves to tell.
 
 use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::evidence::Evidence;
-use crate::launch::RankArguments;
+use super::muster::Muster;
 use crate::wire::RankName;
 
 /// The supervisor's deadlines.
@@ -47,21 +45,15 @@ impl Default for Limits {
     }
 }
 
-/// What to start, and by which deadlines to watch it.
-#[derive(Clone, Debug)]
+/// Whom to watch, and by which deadlines.
+#[derive(Debug)]
 pub struct SupervisorPlan {
-    /// The executable of the rank processes.
-    pub program: PathBuf,
-    /// The ranks of both groups; epoch and run directory are the supervisor's to fill in.
-    pub ranks: Vec<RankArguments>,
-    /// Directory of the run, for a directory of each epoch.
-    pub run_directory: PathBuf,
+    /// Where the ranks of both groups come from.
+    pub muster: Muster,
     /// The deadlines.
     pub limits: Limits,
     /// Restarts that may follow losses within ten minutes; 0: a loss is for good.
     pub restarts: u32,
-    /// Where the evidence of losses is kept.
-    pub evidence: Evidence,
     /// Time that running requests get to end once a stop is asked for.
     pub drain: Duration,
 }
@@ -100,7 +92,7 @@ pub enum SupervisorError {
 /// What an orderly stop left to tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Departure {
-    /// The process ids of all ranks that ever ran; all have been waited for.
+    /// The process ids of all ranks that were ever started here; all have been waited for.
     pub pids: Vec<u32>,
     /// Ranks of a serving epoch that did not leave as asked, and how they ended.
     pub unclean: Vec<String>,

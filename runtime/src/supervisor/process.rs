@@ -25,21 +25,29 @@ const OUTPUT_DEADLINE: Duration = Duration::from_millis(500);
 
 /// How a rank's process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exit {
-    pub(crate) pid: u32,
-    pub(crate) status: Option<ExitStatus>,
+pub(crate) enum Exit {
+    /// As the system says of a child.
+    Child { pid: u32, status: Option<ExitStatus> },
+    /// Out of sight: all that is known of another's child is that its line has ended.
+    Unlinked,
 }
 
 impl Exit {
+    /// Whether it is fine for one that was asked to leave.
     pub(crate) fn is_clean(&self) -> bool {
-        self.status.is_some_and(|status| status.success())
+        match self {
+            Self::Child { status, .. } => status.is_some_and(|status| status.success()),
+            Self::Unlinked => true,
+        }
     }
 }
 
 impl fmt::Display for Exit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let pid = self.pid;
-        match (self.status.and_then(|status| status.code()), self.status.and_then(|status| status.signal())) {
+        let &Self::Child { pid, status } = self else {
+            return formatter.write_str("closed its line to the front end");
+        };
+        match (status.and_then(|status| status.code()), status.and_then(|status| status.signal())) {
             (Some(code), _) => write!(formatter, "(pid {pid}) exited with code {code}"),
             (None, Some(signal)) => write!(formatter, "(pid {pid}) was killed by signal {signal}"),
             (None, None) => write!(formatter, "(pid {pid}) ended in an unknown way"),
@@ -89,7 +97,7 @@ impl RankProcess {
         if open {
             timeout(OUTPUT_DEADLINE, relays).await.ok();
         }
-        Exit { pid: self.pid, status: status.ok() }
+        Exit::Child { pid: self.pid, status: status.ok() }
     }
 }
 

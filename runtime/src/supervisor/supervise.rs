@@ -1,80 +1,88 @@
-//! The supervisor's loop: one queue of events, one tick, one order to stop.
+//! The supervisor's loop: one queue of events, one tick, one order to stop. How an epoch ends is in `endings`.
+
+mod endings;
 
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::epoch::{EpochDirectory, EpochRanks};
-use super::epoch_watch::Action;
+use super::anteroom::{Call, Recruit};
+use super::epoch::EpochRanks;
+use super::event::{Caller, Event};
 use super::link::{self, LinkEnd, LinkReport};
-use super::plan::{Departure, SupervisorError, SupervisorPlan};
-use super::process::{Exit, RankProcess};
+use super::muster::Source;
+use super::plan::{Departure, Limits, SupervisorError, SupervisorPlan};
+use super::process::Exit;
+use super::recruit;
 use super::restarts::Restarts;
 use super::say;
 use super::stop::Stop;
 use crate::frontend::Desk;
 use crate::launch::RankArguments;
-use crate::wire::{RankName, Role, WireError};
+use crate::wire::{Assignment, Role, Seat, WireError};
 
 /// Wait after a failed accept: the process is out of descriptors, and only time gives some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-enum Event {
-    Accepted(io::Result<UnixStream>),
-    Exited(RankName, Exit),
-    LinkEnded(LinkReport),
-    Tick,
-}
+/// Time for the last words to connections once no rank is left.
+const FAREWELL: Duration = Duration::from_millis(500);
 
-/// An epoch that is to follow the one that was lost.
+/// Events that wait: a few of each rank, and connections.
+const QUEUED_EVENTS: usize = 4096;
+
+/// An epoch that is to follow the one that was lost, or to be the first.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
-    lost_at: Instant,
+    lost_at: Option<Instant>,
     begin_at: Instant,
+    /// Until when clients wait for launchers.
+    patience: Option<Instant>,
 }
 
 /// Starts and watches the ranks of both groups, epoch after epoch.
 pub struct Supervisor {
-    plan: SupervisorPlan,
+    source: Source,
+    limits: Limits,
+    drain: Duration,
     desk: Arc<Desk>,
-    listener: UnixListener,
     ticker: Interval,
     tasks: JoinSet<()>,
     sender: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     ranks: EpochRanks,
-    directory: Option<EpochDirectory>,
     restarts: Restarts,
     recovery: Option<Recovery>,
-    has_served: bool,
+    /// Whether what is lost is recovered from: not before ranks that are started here have served once.
+    recovers: bool,
     leaving: bool,
     departure: Departure,
 }
 
 impl Supervisor {
-    /// A supervisor that has started nothing yet; ranks are to connect to `listener`.
-    pub fn new(plan: SupervisorPlan, desk: Arc<Desk>, listener: UnixListener) -> Self {
-        let mut ticker = interval(plan.limits.tick.max(Duration::from_millis(1)));
+    /// A supervisor that has started nothing yet.
+    pub fn new(plan: SupervisorPlan, desk: Arc<Desk>) -> Self {
+        let SupervisorPlan { muster, limits, restarts, drain } = plan;
+        let mut ticker = interval(limits.tick.max(Duration::from_millis(1)));
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (sender, events) = mpsc::channel(4 * plan.ranks.len() + 16);
+        let (sender, events) = mpsc::channel(QUEUED_EVENTS);
+        let source = Source::new(muster);
         Self {
-            ranks: EpochRanks::new(desk.begin_epoch(), plan.limits.grace),
-            restarts: Restarts::new(plan.restarts),
-            plan,
+            ranks: EpochRanks::before(desk.begin_epoch()),
+            restarts: Restarts::new(restarts),
+            recovers: source.is_called(),
+            source,
+            limits,
+            drain,
             desk,
-            listener,
             ticker,
             tasks: JoinSet::new(),
             sender,
             events,
-            directory: None,
             recovery: None,
-            has_served: false,
             leaving: false,
             departure: Departure::default(),
         }
@@ -86,7 +94,7 @@ impl Supervisor {
     /// # Errors
     /// [`SupervisorError`] when the ranks of the first epoch did not get ready, or did not go.
     pub async fn run(mut self, stop: watch::Receiver<Stop>) -> Result<Departure, SupervisorError> {
-        let verdict = match self.begin() {
+        let verdict = match self.begin_first() {
             Ok(()) => self.watch(&stop).await,
             Err(error) => Err(error),
         };
@@ -95,6 +103,7 @@ impl Supervisor {
         }
         let left = self.leave(&stop).await;
         self.desk.end_streams();
+        self.say_farewell().await;
         match verdict {
             Err(SupervisorError::StartFailed { .. }) => {
                 Err(SupervisorError::StartFailed { findings: self.ranks.watch.findings().to_vec() })
@@ -103,29 +112,55 @@ impl Supervisor {
         }
     }
 
-    /// Begins an epoch: nothing of the one before is left, and its sockets go with its directory.
+    /// Begins the first epoch, or has it begin once all ranks have come.
+    fn begin_first(&mut self) -> Result<(), SupervisorError> {
+        match self.source {
+            Source::Called(..) => {
+                self.recovery = Some(Recovery { lost_at: None, begin_at: Instant::now(), patience: None });
+                Ok(())
+            }
+            Source::Started(..) => self.begin(),
+        }
+    }
+
+    /// Begins an epoch: nothing of the one before is left.
     fn begin(&mut self) -> Result<(), SupervisorError> {
         let epoch = self.desk.begin_epoch();
-        self.ranks = EpochRanks::new(epoch, self.plan.limits.grace);
-        self.directory = None;
-        for arguments in self.plan.ranks.clone() {
-            let rank = arguments.name();
+        self.ranks = EpochRanks::new(epoch, self.limits.grace);
+        let children = match &mut self.source {
+            Source::Called(_, anteroom) => {
+                let mustered = anteroom.muster(epoch);
+                mustered
+                    .into_iter()
+                    .for_each(|(seat, assignment, recruit)| self.call(seat, assignment, recruit));
+                return Ok(());
+            }
+            Source::Started(_, nursery) => nursery.ranks(),
+        };
+        for arguments in children {
+            let rank = arguments.plan.name();
             self.start(arguments).map_err(|source| SupervisorError::Spawn { rank, source })?;
         }
         Ok(())
     }
 
+    /// Has a rank that waits take its seat.
+    fn call(&mut self, seat: Seat, assignment: Assignment, recruit: Recruit) {
+        let (name, cut) = (seat.name, Arc::default());
+        self.desk.process_started(name, recruit.enlistment.pid);
+        self.ranks.started(name, None, Arc::clone(&cut));
+        if recruit.call.send(Call::Serve { seat, assignment, cut }).is_err() {
+            self.ranks.exited(name, Exit::Unlinked);
+        }
+    }
+
     fn start(&mut self, arguments: RankArguments) -> io::Result<()> {
-        let (name, epoch) = (arguments.name(), self.ranks.epoch);
-        let directory = match &mut self.directory {
-            Some(directory) => directory,
-            none => none.insert(EpochDirectory::create(&self.plan.run_directory, epoch)?),
-        };
-        let arguments = arguments.of_epoch(epoch, directory.path());
-        let process = RankProcess::start(name, &self.plan.program, &arguments.command_line())?;
+        let (name, epoch) = (arguments.plan.name(), self.ranks.epoch);
+        let Source::Started(_, nursery) = &mut self.source else { return Ok(()) };
+        let process = nursery.start(arguments, epoch)?;
         self.desk.process_started(name, process.pid);
         self.departure.pids.push(process.pid);
-        self.ranks.started(name, process.pid, Arc::clone(&process.kill));
+        self.ranks.started(name, Some(process.pid), Arc::clone(&process.kill));
         let sender = self.sender.clone();
         self.tasks.spawn(async move {
             let exit = process.run().await;
@@ -151,20 +186,20 @@ impl Supervisor {
             return;
         }
         self.ranks.serves = true;
-        self.has_served = true;
-        if let Some(recovery) = self.recovery.take() {
-            let seconds = recovery.lost_at.elapsed().as_secs_f32();
+        self.recovers = true;
+        if let Some(lost_at) = self.recovery.take().and_then(|recovery| recovery.lost_at) {
+            let seconds = lost_at.elapsed().as_secs_f32();
             say(&format!("lockstep: epoch {} serves, {seconds:.1} s after the loss", self.ranks.epoch.0));
         }
     }
 
     /// Notes that the epoch can not serve any more before it did: an error in the first one, a loss in others.
     fn check_start(&mut self) -> Result<(), SupervisorError> {
-        let start = self.plan.limits.start;
+        let start = self.limits.start;
         let late = Instant::now() >= self.ranks.begun + start;
         match (self.ranks.watch.is_whole(), self.desk.unready()) {
-            (false, _) if !self.has_served => Err(SupervisorError::StartFailed { findings: Vec::new() }),
-            (true, Some(_)) if late && !self.has_served => {
+            (false, _) if !self.recovers => Err(SupervisorError::StartFailed { findings: Vec::new() }),
+            (true, Some(_)) if late && !self.recovers => {
                 Err(SupervisorError::StartTimedOut { seconds: start.as_secs() })
             }
             (true, Some(rank)) if late => {
@@ -175,15 +210,30 @@ impl Supervisor {
         }
     }
 
-    /// Begins the epoch that is to follow, once nothing is left of the one that was lost.
+    /// Begins the epoch that is to follow, once nothing is left of the one that was lost and its ranks are to be had.
     fn recover(&mut self) {
         let due = |recovery: Recovery| Instant::now() >= recovery.begin_at;
         if !self.ranks.watch.is_gone() || !self.recovery.is_some_and(due) {
             return;
         }
+        if !self.source.is_complete() {
+            return self.check_patience();
+        }
         if let Err(error) = self.begin() {
             let role = self.desk.unready().map_or(Role::Decode, |rank| rank.role);
             self.found(role, error.to_string());
+        }
+    }
+
+    /// Ends the streams of clients that have waited for launchers for long enough. Ranks may come all the same.
+    fn check_patience(&mut self) {
+        let is_over = |until: &mut Instant| Instant::now() >= *until;
+        let over = self.recovery.as_mut().and_then(|recovery| recovery.patience.take_if(is_over));
+        if let (Some(_), Source::Called(_, anteroom)) = (over, &self.source) {
+            let (absent, seconds) = (anteroom.absent(), self.limits.start.as_secs());
+            let reason = format!("the launchers did not start {absent} within {seconds} s of a loss");
+            say(&format!("lockstep: {reason}; streams end, and ranks are waited for"));
+            self.desk.suspend(&reason);
         }
     }
 
@@ -192,7 +242,7 @@ impl Supervisor {
         self.note_ready();
         self.leaving = true;
         self.desk.refuse();
-        let until = Instant::now() + self.plan.drain;
+        let until = Instant::now() + self.drain;
         let whole = |ranks: &EpochRanks| ranks.serves && ranks.watch.is_whole();
         while whole(&self.ranks)
             && self.desk.is_working()
@@ -208,9 +258,12 @@ impl Supervisor {
     async fn leave(&mut self, stop: &watch::Receiver<Stop>) -> Result<(), SupervisorError> {
         self.note_ready();
         let orderly = self.ranks.serves && self.ranks.watch.is_whole();
-        let patience = if orderly { self.plan.limits.leave } else { self.plan.limits.grace };
+        let patience = if orderly { self.limits.leave } else { self.limits.grace };
         self.leaving = true;
         self.desk.stop();
+        if let Source::Called(_, anteroom) = &mut self.source {
+            anteroom.clear(|| Call::Leave);
+        }
         self.ranks.watch.leave_by(Instant::now() + patience);
         while !self.ranks.watch.is_gone() {
             if *stop.borrow() == Stop::Now {
@@ -228,11 +281,19 @@ impl Supervisor {
         Ok(())
     }
 
+    /// Lets connections that are still told something end by themselves.
+    async fn say_farewell(&mut self) {
+        if self.source.is_called() {
+            let all = async { while self.tasks.join_next().await.is_some() {} };
+            tokio::time::timeout(FAREWELL, all).await.ok();
+        }
+    }
+
     /// Waits for the next event: a tick at the latest.
     async fn next_event(&mut self) -> Event {
         tokio::select! {
             Some(event) = self.events.recv() => event,
-            accepted = self.listener.accept() => Event::Accepted(accepted.map(|(stream, _)| stream)),
+            accepted = self.source.accept() => Event::Accepted(accepted),
             _ = self.ticker.tick() => Event::Tick,
         }
     }
@@ -240,11 +301,12 @@ impl Supervisor {
     async fn handle(&mut self, event: Event) {
         self.note_ready();
         match event {
-            Event::Accepted(Ok(stream)) => self.serve_link(stream),
+            Event::Accepted(Ok(caller)) => self.serve_link(caller),
             Event::Accepted(Err(error)) => {
                 say(&format!("lockstep: a control connection could not be accepted: {error}"));
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
+            Event::Enlisted(recruit) => self.enlist(recruit),
             Event::Exited(name, exit) => self.ranks.exited(name, exit),
             Event::LinkEnded(report) => self.link_ended(report),
             Event::Tick => self.tick(),
@@ -255,13 +317,27 @@ impl Supervisor {
         }
     }
 
-    fn serve_link(&mut self, stream: UnixStream) {
+    fn serve_link(&mut self, caller: Caller) {
         let (sender, desk) = (self.sender.clone(), Arc::clone(&self.desk));
         self.tasks.spawn(async move {
-            let report = link::serve(desk, stream).await;
+            let report = match caller {
+                Caller::Child(stream) => link::serve(desk, stream).await,
+                Caller::Stranger(stream) => recruit::serve(desk, stream, sender.clone()).await,
+            };
             // The queue is gone only together with this task.
             sender.send(Event::LinkEnded(report)).await.ok();
         });
+    }
+
+    /// Lets a rank of a launcher wait for an epoch, if one may follow.
+    fn enlist(&mut self, recruit: Recruit) {
+        let Source::Called(_, anteroom) = &mut self.source else { return };
+        say(&format!("lockstep: {}", anteroom.admit(recruit)));
+        if self.leaving {
+            anteroom.clear(|| Call::Leave);
+        } else if !self.ranks.watch.is_whole() && self.recovery.is_none() {
+            anteroom.clear(|| Call::Refuse(format!("no epoch follows: {}", self.restarts)));
+        }
     }
 
     fn settle_exits(&mut self) {
@@ -278,17 +354,29 @@ impl Supervisor {
 
     fn link_ended(&mut self, LinkReport { seat, end }: LinkReport) {
         let Some(seat) = seat else {
-            return say(&format!("lockstep: {end}"));
+            return if !matches!(end, LinkEnd::SentAway) {
+                say(&format!("lockstep: {end}"))
+            };
         };
         self.desk.link_ended(seat);
-        let name = seat.name;
+        // Another's epoch is over, and what came of it is known.
+        if seat.epoch != self.ranks.epoch {
+            return;
+        }
+        let (name, called) = (seat.name, self.source.is_called());
         match end {
-            // Its epoch is over, and what came of it is known.
-            _ if seat.epoch != self.ranks.epoch => {}
+            // What ends with its line is told below.
+            LinkEnd::Wire(WireError::Closed { .. }) if called => {}
             LinkEnd::Wire(WireError::Closed { .. }) => self.ranks.watch.unlinked(name, Instant::now()),
-            LinkEnd::Fault(_) | LinkEnd::Stranger(_) | LinkEnd::Unreachable(_) | LinkEnd::Wire(_) => {
+            LinkEnd::Cut(_) | LinkEnd::Deserted(_) | LinkEnd::Fault(_) | LinkEnd::SentAway => {
                 self.found(name.role, end.to_string());
             }
+            LinkEnd::Stranger(_) | LinkEnd::Unreachable(_) | LinkEnd::Wire(_) => {
+                self.found(name.role, end.to_string());
+            }
+        }
+        if called {
+            self.ranks.exited(name, Exit::Unlinked);
         }
     }
 
@@ -304,7 +392,7 @@ impl Supervisor {
 
     /// A rank that is stopped does not end by itself, and its peers learn the most from its death.
     fn tick_stopped(&mut self) {
-        let limits = self.plan.limits;
+        let limits = self.limits;
         for (name, pid) in self.ranks.stopped(limits.ticks(limits.stopped)) {
             let seconds = limits.stopped.as_secs_f32();
             self.found(
@@ -313,81 +401,5 @@ impl Supervisor {
             );
             self.ranks.kill(&[name]);
         }
-    }
-
-    fn found(&mut self, role: Role, finding: String) {
-        if let Some(action) = self.ranks.watch.found(role, finding, Instant::now()) {
-            self.perform(action);
-        }
-    }
-
-    fn perform(&mut self, action: Action) {
-        match action {
-            Action::End(role, reason) => self.end(role, reason),
-            Action::Gone => self.gone(),
-            Action::Kill(ranks) => self.ranks.kill(&ranks),
-            Action::Stuck(ranks) => self.stuck(&ranks),
-        }
-    }
-
-    /// Ends the epoch. The lost group's ranks notice by themselves and say whom they miss; the other group is asked to leave.
-    fn end(&mut self, lost: Role, reason: String) {
-        if !self.has_served {
-            return;
-        }
-        let now = Instant::now();
-        let follows = !self.leaving;
-        let pause = follows.then(|| self.restarts.take(self.ranks.serves, now)).flatten();
-        let lost_at = self.recovery.map_or(now, |recovery| recovery.lost_at);
-        self.recovery = pause.map(|pause| Recovery { lost_at, begin_at: now + pause });
-        match self.recovery {
-            Some(_) => self.desk.end_epoch(reason),
-            None => self.desk.lose(reason),
-        }
-        self.desk.dismiss(match lost {
-            Role::Decode => Role::Prefill,
-            Role::Prefill => Role::Decode,
-        });
-    }
-
-    /// Tells what ended the epoch, and what follows.
-    fn gone(&mut self) {
-        let Some(lost) = self.ranks.watch.lost().filter(|_| self.has_served) else { return };
-        let (epoch, findings) = (self.ranks.epoch.0, self.ranks.watch.findings());
-        say(&format!(
-            "lockstep: the {lost} group is lost, and epoch {epoch} with it:\n  {}",
-            findings.join("\n  ")
-        ));
-        self.desk.explain(findings.join("; "));
-        self.keep_evidence();
-        if self.leaving {
-            return;
-        }
-        let restarts = &self.restarts;
-        match self.recovery {
-            Some(_) => say(&format!("lockstep: epoch {} follows; {restarts}", epoch + 1)),
-            None => {
-                say(&format!("lockstep: no epoch follows: {restarts}; stop this program and start it anew"))
-            }
-        }
-    }
-
-    /// Keeps what the ranks left, before their directory goes.
-    fn keep_evidence(&self) {
-        let Some(directory) = &self.directory else { return };
-        match self.plan.evidence.keep(directory.path(), self.ranks.epoch) {
-            Ok(None) => {}
-            Ok(Some(bundle)) => say(&format!("lockstep: the ranks' last lines are in {}", bundle.display())),
-            Err(error) => say(&format!("lockstep: the ranks' last lines can not be kept: {error}")),
-        }
-    }
-
-    /// Processes that can not be killed may still write into the memory of others: nothing is started beside them.
-    fn stuck(&mut self, ranks: &[RankName]) {
-        let names: Vec<String> = ranks.iter().map(RankName::to_string).collect();
-        let reason = format!("{} can not be killed, so no epoch may follow", names.join(", "));
-        say(&format!("lockstep: {reason}; reset what holds these processes, and start this program anew"));
-        self.recovery = None;
-        self.desk.lose(reason);
     }
 }

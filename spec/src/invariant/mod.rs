@@ -12,6 +12,7 @@ pub mod no_skip;
 pub mod no_stuck;
 pub mod no_write_after_free;
 pub mod pages_sound;
+pub mod start_sound;
 pub mod token_exact;
 pub mod vote_fresh;
 
@@ -34,7 +35,7 @@ pub struct Property {
 }
 
 /// All properties, in the order in which reports list them.
-pub const ALL: [Property; 13] = [
+pub const ALL: [Property; 14] = [
     matched::PROPERTY,
     no_skip::PROPERTY,
     no_stuck::PROPERTY,
@@ -48,6 +49,7 @@ pub const ALL: [Property; 13] = [
     admission_fair::PROPERTY,
     token_exact::PROPERTY,
     epoch_fenced::PROPERTY,
+    start_sound::PROPERTY,
 ];
 
 /// Checks what one rank can check of a decision.
@@ -77,6 +79,7 @@ pub fn violated_by(fault: &Fault) -> &'static str {
         Fault::WrongCompletion { .. } | Fault::Unasked(_) | Fault::WrongShape { .. } => matched::PROPERTY.id,
         Fault::ImpossiblePoll(_) => vote_fresh::PROPERTY.id,
         Fault::Raised
+        | Fault::NoRoom
         | Fault::BadBrief(_)
         | Fault::VerdictsMissing(_)
         | Fault::RetiredAhead(_)

@@ -91,11 +91,7 @@ impl<R: Role> RankMachine<R> {
     /// # Errors
     /// A configuration that no group can run with.
     pub fn new(configuration: Arc<GroupConfiguration>, rank: RankIndex) -> Result<Self, ConfigurationError> {
-        configuration.validate()?;
-        let ranks = configuration.ranks;
-        if rank.0 >= ranks {
-            return Err(ConfigurationError::Rank { rank: rank.0, ranks });
-        }
+        configuration.validate_for(rank)?;
         Ok(Self {
             rank,
             epoch: Agreed::configured(&configuration, |configuration| configuration.epoch),

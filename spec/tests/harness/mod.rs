@@ -136,7 +136,9 @@ impl<R: Shown> Group<R> {
         );
         let payload = match ticket.site {
             Site::Vote => minimum(&entries),
-            Site::Brief | Site::Forward => entries[0].payload().to_vec(),
+            Site::Brief | Site::Forward | Site::Offer | Site::Name | Site::Connect | Site::Ready => {
+                entries[0].payload().to_vec()
+            }
         };
         Some((ticket, payload))
     }
@@ -182,7 +184,7 @@ impl<R: Shown> Group<R> {
                 }
                 Err(fault) => format!("brief: {fault}"),
             },
-            Site::Forward => return,
+            Site::Forward | Site::Offer | Site::Name | Site::Connect | Site::Ready => return,
         };
         self.note(&format!("  {line}"));
     }

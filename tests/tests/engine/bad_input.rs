@@ -130,12 +130,12 @@ fn group_that_does_not_divide_the_model_is_refused() {
 
 #[test]
 fn group_other_than_the_weights_is_refused() {
-    let half = Llama::load(&model_directory(), 1, 2).unwrap();
+    let mut half = Llama::load(&model_directory(), 1, 2).unwrap();
     let mut cache = half.cache(4, 4).unwrap();
     let row = Row { tokens: &[1], start: 0, pages: &[0] };
     let error = half.forward(&mut cache, &[row], &mut Alone).unwrap_err();
     assert!(matches!(error, ForwardError::Group { expected: [1, 2], found: [0, 1] }));
-    let whole = Llama::load(&model_directory(), 0, 1).unwrap();
+    let mut whole = Llama::load(&model_directory(), 0, 1).unwrap();
     let error = whole.forward(&mut cache, &[row], &mut Alone).unwrap_err();
     assert!(matches!(error, ForwardError::CacheShape { expected: [4, 4, 16], found: [4, 2, 16] }));
 }
@@ -144,6 +144,7 @@ fn group_other_than_the_weights_is_refused() {
 fn weights_missing_or_misshapen_are_named() {
     let load = |directory: &TempDir| match Llama::load(directory.path(), 0, 1).unwrap_err() {
         ModelError::Weights(error) => error,
+        ModelError::Backend(error) => panic!("{error}"),
         ModelError::Config(error) => panic!("{error}"),
     };
     let narrow = changed_config(json!({"intermediate_size": 256}));
@@ -195,7 +196,7 @@ fn rows_that_do_not_fit_are_refused_on_every_rank_before_a_collective() {
 
 #[test]
 fn rows_that_write_the_same_slot_are_refused() {
-    let llama = Llama::load(&model_directory(), 0, 1).unwrap();
+    let mut llama = Llama::load(&model_directory(), 0, 1).unwrap();
     let mut cache = llama.cache(4, 4).unwrap();
     let row = |start, pages| Row { tokens: &[7, 8], start, pages };
     for rows in [&[row(0, &[2]), row(1, &[2])][..], &[row(3, &[1, 1]), row(6, &[0, 1])]] {
@@ -218,9 +219,10 @@ fn group_transport_error_comes_through() {
             Err(CollectiveError::new(std::io::Error::other("rank 1 is gone")))
         }
     }
-    let llama = Llama::load(&model_directory(), 0, 1).unwrap();
+    let mut llama = Llama::load(&model_directory(), 0, 1).unwrap();
     let row = Row { tokens: &[1], start: 0, pages: &[0] };
-    let error = llama.forward(&mut llama.cache(4, 1).unwrap(), &[row], &mut Broken).unwrap_err();
+    let mut cache = llama.cache(4, 1).unwrap();
+    let error = llama.forward(&mut cache, &[row], &mut Broken).unwrap_err();
     assert!(error.to_string().contains("rank 1 is gone"), "{error}");
     let ForwardError::Collective(error) = error else { panic!("{error}") };
     assert!(error.cause().downcast_ref::<std::io::Error>().is_some());

@@ -12,7 +12,7 @@ fn sequences() -> Vec<Vec<u32>> {
     goldens().into_iter().map(|golden| [golden.prompt_ids, golden.greedy_ids].concat()).collect()
 }
 
-fn cache(llama: &Llama) -> KvCache {
+fn cache(llama: &mut Llama) -> KvCache {
     llama.cache(PAGE_SIZE, (ROWS * PAGES_PER_ROW) as usize).unwrap()
 }
 
@@ -21,7 +21,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 }
 
 /// Logits after the last of `tokens`, which are given in chunks that end at `cuts`, nothing else in the batch.
-fn chunked(llama: &Llama, tokens: &[u32], cuts: &[usize], group: &mut dyn AllReduce) -> Vec<u32> {
+fn chunked(llama: &mut Llama, tokens: &[u32], cuts: &[usize], group: &mut dyn AllReduce) -> Vec<u32> {
     let pages: Vec<u32> = (0..PAGES_PER_ROW).collect();
     let mut cache = cache(llama);
     let mut start = 0;
@@ -35,14 +35,14 @@ fn chunked(llama: &Llama, tokens: &[u32], cuts: &[usize], group: &mut dyn AllRed
 }
 
 /// Logits of every position, by decode of one token at a time.
-fn token_by_token(llama: &Llama, tokens: &[u32], group: &mut dyn AllReduce) -> Vec<Vec<u32>> {
+fn token_by_token(llama: &mut Llama, tokens: &[u32], group: &mut dyn AllReduce) -> Vec<Vec<u32>> {
     let pages: Vec<u32> = (0..PAGES_PER_ROW).collect();
     let mut cache = cache(llama);
     let rows = (0..tokens.len()).map(|start| Row { tokens: &tokens[start..=start], start, pages: &pages });
     rows.map(|row| bits(&llama.logits(&mut cache, &[row], group).unwrap())).collect()
 }
 
-fn check_chunkings(llama: &Llama, group: &mut dyn AllReduce) {
+fn check_chunkings(llama: &mut Llama, group: &mut dyn AllReduce) {
     let tokens = &sequences()[1];
     let whole = chunked(llama, tokens, &[], group);
     for cuts in [&[1][..], &[7], &[3, 4, 30], &[16, 32, 48, 64], &[69]] {
@@ -50,7 +50,7 @@ fn check_chunkings(llama: &Llama, group: &mut dyn AllReduce) {
     }
 }
 
-fn check_prefill_against_decode(llama: &Llama, group: &mut dyn AllReduce) {
+fn check_prefill_against_decode(llama: &mut Llama, group: &mut dyn AllReduce) {
     let tokens = &sequences()[0];
     let decoded = token_by_token(llama, tokens, group);
     for length in [1, 2, 15, 16, 17, 40, tokens.len()] {
@@ -60,7 +60,7 @@ fn check_prefill_against_decode(llama: &Llama, group: &mut dyn AllReduce) {
 }
 
 /// Every row decodes its own sequence while the batch grows, mixes prefill with decode, and changes its order.
-fn check_company(llama: &Llama, group: &mut dyn AllReduce) {
+fn check_company(llama: &mut Llama, group: &mut dyn AllReduce) {
     let sequences = sequences();
     let alone: Vec<_> = sequences.iter().map(|tokens| token_by_token(llama, tokens, group)).collect();
     let pages = scattered_pages(ROWS, PAGES_PER_ROW);
@@ -93,22 +93,22 @@ fn load() -> Llama {
 
 #[test]
 fn batch_chunking_leaves_bits_alone() {
-    check_chunkings(&load(), &mut Alone);
+    check_chunkings(&mut load(), &mut Alone);
 }
 
 #[test]
 fn batch_prefill_equals_decode_in_bits() {
-    check_prefill_against_decode(&load(), &mut Alone);
+    check_prefill_against_decode(&mut load(), &mut Alone);
 }
 
 #[test]
 fn batch_company_leaves_bits_alone() {
-    check_company(&load(), &mut Alone);
+    check_company(&mut load(), &mut Alone);
 }
 
 #[test]
 fn batch_invariance_holds_in_a_group_of_two() {
-    on_every_rank(2, |llama: &Llama, mesh: &mut Mesh| {
+    on_every_rank(2, |llama: &mut Llama, mesh: &mut Mesh| {
         check_chunkings(llama, mesh);
         check_prefill_against_decode(llama, mesh);
         check_company(llama, mesh);

@@ -3,7 +3,9 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use lockstep_runtime::engine::{AllReduce, Choice, CollectiveError, KvCache, Llama, Row};
+use lockstep_runtime::engine::{
+    AllReduce, Backend, Choice, CollectiveError, CpuBackend, KvCache, Llama, Row,
+};
 pub(crate) use lockstep_tests::golden::goldens;
 pub(crate) use lockstep_tests::places::model_directory;
 
@@ -57,16 +59,28 @@ pub(crate) fn meshes(size: usize) -> Vec<Mesh> {
     sides.into_iter().enumerate().map(mesh).collect()
 }
 
-/// Runs `work` on every rank of a group of `size`, each in its own thread with its part of the model.
-pub(crate) fn on_every_rank<T: Send>(size: usize, work: impl Fn(&Llama, &mut Mesh) -> T + Sync) -> Vec<T> {
-    let work = &work;
+/// Runs `work` on every rank of a group of `size`, each in its own thread with its part of the model on the CPU.
+pub(crate) fn on_every_rank<T: Send>(
+    size: usize,
+    work: impl Fn(&mut Llama, &mut Mesh) -> T + Sync,
+) -> Vec<T> {
+    on_every_rank_of(size, CpuBackend::default, work)
+}
+
+/// Likewise, on a backend.
+pub(crate) fn on_every_rank_of<B: Backend, T: Send>(
+    size: usize,
+    backend: impl Fn() -> B + Sync,
+    work: impl Fn(&mut Llama<B>, &mut Mesh) -> T + Sync,
+) -> Vec<T> {
+    let (backend, work) = (&backend, &work);
     std::thread::scope(|scope| {
         let threads: Vec<_> = meshes(size)
             .into_iter()
             .map(|mut mesh| {
                 scope.spawn(move || {
-                    let llama = Llama::load(&model_directory(), mesh.rank, size).unwrap();
-                    work(&llama, &mut mesh)
+                    let llama = Llama::load_on(backend(), &model_directory(), mesh.rank, size);
+                    work(&mut llama.unwrap(), &mut mesh)
                 })
             })
             .collect();
@@ -93,9 +107,9 @@ impl Request {
 }
 
 /// One batch over all requests; appends each one's next token and returns the choices.
-pub(crate) fn step(
-    llama: &Llama,
-    cache: &mut KvCache,
+pub(crate) fn step<B: Backend>(
+    llama: &mut Llama<B>,
+    cache: &mut KvCache<B::Buffer>,
     requests: &mut [Request],
     group: &mut dyn AllReduce,
 ) -> Vec<Choice> {

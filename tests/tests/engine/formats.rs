@@ -49,10 +49,11 @@ fn directory(changes: &[(&str, Value)]) -> TempDir {
 }
 
 fn logits(directory: &Path) -> Vec<f32> {
-    let llama = Llama::load(directory, 0, 1).unwrap();
+    let mut llama = Llama::load(directory, 0, 1).unwrap();
+    let mut cache = llama.cache(16, 1).unwrap();
     let tokens = goldens().swap_remove(0).prompt_ids;
     let row = Row { tokens: &tokens, start: 0, pages: &[0] };
-    llama.logits(&mut llama.cache(16, 1).unwrap(), &[row], &mut Alone).unwrap()
+    llama.logits(&mut cache, &[row], &mut Alone).unwrap()
 }
 
 fn f32_bytes(element: f32) -> Vec<u8> {

@@ -9,7 +9,7 @@ const MARGIN_TOLERANCE: f32 = 0.002;
 const STEPS: usize = 64;
 
 /// Decodes all prompts together; gives each one's tokens and smallest margin.
-fn decode(llama: &Llama, mesh: &mut Mesh) -> Vec<(Vec<u32>, f32)> {
+fn decode(llama: &mut Llama, mesh: &mut Mesh) -> Vec<(Vec<u32>, f32)> {
     let goldens = goldens();
     let pages = scattered_pages(u32::try_from(goldens.len()).unwrap(), 12);
     let mut cache = llama.cache(8, 5 * 12).unwrap();

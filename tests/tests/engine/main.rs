@@ -6,8 +6,8 @@
 mod bad_input;
 mod batch;
 mod common;
+mod device;
 mod formats;
 mod golden;
-mod kernels;
 mod paging;
 mod text;

@@ -7,7 +7,7 @@ fn load() -> Llama {
     Llama::load(&model_directory(), 0, 1).unwrap()
 }
 
-fn logits(llama: &Llama, tokens: &[u32], page_size: usize, pages: &[u32]) -> Vec<u32> {
+fn logits(llama: &mut Llama, tokens: &[u32], page_size: usize, pages: &[u32]) -> Vec<u32> {
     let mut cache = llama.cache(page_size, 100).unwrap();
     let row = Row { tokens, start: 0, pages };
     let logits = llama.logits(&mut cache, &[row], &mut Alone).unwrap();
@@ -16,18 +16,18 @@ fn logits(llama: &Llama, tokens: &[u32], page_size: usize, pages: &[u32]) -> Vec
 
 #[test]
 fn paging_placement_and_page_size_leave_bits_alone() {
-    let llama = load();
+    let mut llama = load();
     let tokens: Vec<u32> = (100..137).collect();
-    let straight = logits(&llama, &tokens, 1, &(0..37).collect::<Vec<_>>());
+    let straight = logits(&mut llama, &tokens, 1, &(0..37).collect::<Vec<_>>());
     let permuted: Vec<u32> = (0..37).map(|page| page * 29 % 100).collect();
-    assert!(logits(&llama, &tokens, 1, &permuted) == straight);
-    assert!(logits(&llama, &tokens, 8, &[71, 3, 99, 0, 42]) == straight);
-    assert!(logits(&llama, &tokens, 64, &[5]) == straight);
+    assert!(logits(&mut llama, &tokens, 1, &permuted) == straight);
+    assert!(logits(&mut llama, &tokens, 8, &[71, 3, 99, 0, 42]) == straight);
+    assert!(logits(&mut llama, &tokens, 64, &[5]) == straight);
 }
 
 #[test]
 fn paging_rows_may_share_a_prefix() {
-    let llama = load();
+    let mut llama = load();
     let (first, second) = ([10, 20, 30, 40, 50], [10, 20, 30, 40, 60]);
     let mut cache = llama.cache(4, 4).unwrap();
     let rows = [
@@ -36,12 +36,14 @@ fn paging_rows_may_share_a_prefix() {
     ];
     let shared = llama.logits(&mut cache, &rows, &mut Alone).unwrap();
     let shared: Vec<u32> = shared.iter().map(|logit| logit.to_bits()).collect();
-    assert!(shared == [logits(&llama, &first, 4, &[0, 1]), logits(&llama, &second, 4, &[0, 1])].concat());
+    assert!(
+        shared == [logits(&mut llama, &first, 4, &[0, 1]), logits(&mut llama, &second, 4, &[0, 1])].concat()
+    );
 }
 
 #[test]
 fn paging_position_never_written_is_an_error() {
-    let llama = load();
+    let mut llama = load();
     let mut cache = llama.cache(4, 4).unwrap();
     let good = Row { tokens: &[1, 2, 3], start: 0, pages: &[0] };
     let gap = Row { tokens: &[7], start: 3, pages: &[2] };
@@ -80,10 +82,10 @@ fn paging_decode_goes_on_from_transferred_pages() {
 
 #[test]
 fn paging_transfer_without_a_page_is_noticed() {
-    let llama = load();
+    let mut llama = load();
     let mut source = llama.cache(4, 3).unwrap();
     let mut requests = [Request::new(&[1, 2, 3, 4, 5, 6], vec![0, 1, 2])];
-    step(&llama, &mut source, &mut requests, &mut Alone);
+    step(&mut llama, &mut source, &mut requests, &mut Alone);
     let mut target = llama.cache(4, 3).unwrap();
     transfer(&source, &[0], &mut target, &[0]);
     let error = llama.forward(&mut target, &[requests[0].row()], &mut Alone).unwrap_err();

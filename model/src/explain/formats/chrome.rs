@@ -37,10 +37,12 @@ pub(super) fn chrome(trace: &Trace) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
+/// By lane and communicator: what is entered and not over, oldest first, with its start.
+type Open = BTreeMap<(usize, String), Vec<(String, usize)>>;
+
 struct Tracks {
     events: Vec<Value>,
-    /// By lane and communicator: what is entered and not over, oldest first, with its start.
-    open: BTreeMap<(usize, String), Vec<(String, usize)>>,
+    open: Open,
     /// Asynchronous events so far: each pair has an id of its own.
     queued: usize,
 }
@@ -78,7 +80,11 @@ impl Tracks {
     }
 
     fn event(&mut self, at: usize, event: &StepEvent) {
-        let (Some(lane), Some(collective)) = (event.lane, event.what.collective()) else { return };
+        let Some(lane) = event.lane else { return };
+        if event.what == Happening::End {
+            return self.end(lane, at);
+        }
+        let Some(collective) = event.what.collective() else { return };
         let open = self.open.entry((lane, collective.communicator.clone())).or_default();
         match &event.what {
             Happening::Enter { .. } => open.push((collective.to_string(), at)),
@@ -89,12 +95,26 @@ impl Tracks {
             Happening::Mismatch { .. } => {
                 self.instant(at, Some(lane), &format!("{collective:#} does not match"), &json!({}));
             }
-            Happening::Complete { .. }
+            Happening::Begin
+            | Happening::Complete { .. }
             | Happening::Decide { .. }
+            | Happening::End
             | Happening::Fact { .. }
             | Happening::Retire { .. }
             | Happening::Step { .. }
             | Happening::Turn => {}
+        }
+    }
+
+    /// A lane ends, and with it whatever it has entered.
+    fn end(&mut self, lane: usize, at: usize) {
+        let (ended, open) = std::mem::take(&mut self.open).into_iter().partition(|((of, _), _)| *of == lane);
+        self.open = open;
+        let ended: Open = ended;
+        for ((lane, communicator), entries) in ended {
+            for (name, from) in entries {
+                self.entry((lane, &communicator), &name, (from, at), "end");
+            }
         }
     }
 

@@ -64,7 +64,12 @@ impl Diagram<'_> {
     }
 
     fn event(&mut self, index: usize, event: &StepEvent) {
-        let (Some(lane), Some(collective)) = (event.lane, event.what.collective()) else { return };
+        let Some(lane) = event.lane else { return };
+        if event.what == Happening::End {
+            self.line(&format!("L{lane}--xL{lane}: {index}. ends"));
+            return self.wait(lane, false);
+        }
+        let Some(collective) = event.what.collective() else { return };
         let names = communicators(self.trace);
         let number = names.iter().position(|name| *name == collective.communicator).unwrap_or_default();
         let label = safe(&collective.to_string());
@@ -81,7 +86,12 @@ impl Diagram<'_> {
             Happening::Mismatch { .. } => {
                 self.line(&format!("C{number}--xL{lane}: {index}. {label} does not match"));
             }
-            Happening::Decide { .. } | Happening::Fact { .. } | Happening::Step { .. } | Happening::Turn => {}
+            Happening::Begin
+            | Happening::Decide { .. }
+            | Happening::End
+            | Happening::Fact { .. }
+            | Happening::Step { .. }
+            | Happening::Turn => {}
         }
     }
 
@@ -135,7 +145,7 @@ fn told_by_note(event: &StepEvent, scene: &Scene) -> bool {
     let enters =
         |other: &StepEvent| other.lane == event.lane && matches!(other.what, Happening::Enter { .. });
     match event.what {
-        Happening::Fact { .. } | Happening::Step { .. } => true,
+        Happening::Begin | Happening::End | Happening::Fact { .. } | Happening::Step { .. } => true,
         Happening::Turn => !scene.events.iter().any(enters),
         Happening::Complete { .. }
         | Happening::Decide { .. }

@@ -48,6 +48,9 @@ impl Log {
             if let Happening::Complete { collective } | Happening::Retire { collective } = &event.what {
                 self.join(lane, &collective.communicator);
             }
+            if event.what == Happening::Begin {
+                self.entries.retain(|(_, of), _| *of != lane);
+            }
             self.write(lane, text)?;
             if let Happening::Enter { collective } = &event.what {
                 let clock = self.clocks[lane].clone();

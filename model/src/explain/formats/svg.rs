@@ -56,8 +56,8 @@ struct Sheet<'a> {
     lane: usize,
     width: usize,
     y: usize,
-    /// Where the lifelines begin.
-    top: usize,
+    /// By lane: where its lifeline begins, while it lives.
+    lives: Vec<Option<usize>>,
     /// By lane and communicator: where waits that are not over began, oldest first.
     open: BTreeMap<(usize, String), Vec<usize>>,
 }
@@ -73,8 +73,8 @@ impl<'a> Sheet<'a> {
         let letters = lines.map(|line| length(&line)).max().unwrap_or(0).clamp(NARROWEST, WIDEST);
         let lane = TEXT + (letters * LETTER_CENTS).div_ceil(100) + 16;
         let width = (2 * MARGIN + GUTTER + lanes * lane).max(560);
-        let (canvas, open) = (Canvas::default(), BTreeMap::new());
-        Self { trace, guards, canvas, letters, lane, width, y: MARGIN, top: 0, open }
+        let (canvas, open, lives) = (Canvas::default(), BTreeMap::new(), vec![None; lanes]);
+        Self { trace, guards, canvas, letters, lane, width, y: MARGIN, lives, open }
     }
 
     fn left(&self, lane: usize) -> usize {
@@ -107,7 +107,7 @@ impl<'a> Sheet<'a> {
         }
         self.y += 10;
         self.canvas.line(Layer::Ground, "rule", [MARGIN, self.y], [self.right(), self.y]);
-        self.top = self.y;
+        self.lives.fill(Some(self.y));
     }
 
     fn step(&mut self, index: usize) {
@@ -194,8 +194,35 @@ impl<'a> Sheet<'a> {
                 Happening::Fact { .. } => self.canvas.dot("fact", [x, y]),
                 Happening::Step { .. } => self.canvas.dot("other", [x, y]),
                 Happening::Turn => self.canvas.dot("turn", [x, y]),
+                Happening::Begin => self.begin(lane, y),
+                Happening::End => self.end(lane, y),
                 Happening::Decide { .. } | Happening::Mismatch { .. } => {}
             }
+        }
+    }
+
+    fn begin(&mut self, lane: usize, y: usize) {
+        self.lives[lane] = Some(y);
+        self.canvas.dot("turn", [self.left(lane) + LIFE, y]);
+    }
+
+    /// A lane ends at `y`, with all that it waits in.
+    fn end(&mut self, lane: usize, y: usize) {
+        self.die(lane, y);
+        self.cross([self.left(lane) + LIFE, y]);
+    }
+
+    /// Draws the life of a lane, if it lives, and what it still waits in, down to `y`.
+    fn die(&mut self, lane: usize, y: usize) {
+        let x = self.left(lane) + LIFE;
+        if let Some(from) = self.lives[lane].take() {
+            self.canvas.line(Layer::Ground, "life", [x, from], [x, y]);
+        }
+        let (ended, open) = std::mem::take(&mut self.open).into_iter().partition(|((of, _), _)| *of == lane);
+        self.open = open;
+        let ended: BTreeMap<(usize, String), Vec<usize>> = ended;
+        for ((lane, communicator), open) in ended {
+            open.into_iter().for_each(|from| self.bar((lane, &communicator), from, y));
         }
     }
 
@@ -230,12 +257,8 @@ impl<'a> Sheet<'a> {
     }
 
     fn ending(&mut self) {
-        for ((lane, communicator), open) in std::mem::take(&mut self.open) {
-            open.into_iter().for_each(|from| self.bar((lane, &communicator), from, self.y));
-        }
-        for lane in 0..self.trace.titles().len() {
-            let x = self.left(lane) + LIFE;
-            self.canvas.line(Layer::Ground, "life", [x, self.top], [x, self.y]);
+        for lane in 0..self.lives.len() {
+            self.die(lane, self.y);
         }
         self.canvas.line(Layer::Ground, "rule", [MARGIN, self.y], [self.right(), self.y]);
         self.y += 8;
@@ -264,7 +287,9 @@ fn meeting(what: &Happening) -> Option<(&Collective, bool)> {
     match what {
         Happening::Complete { collective } => Some((collective, true)),
         Happening::Mismatch { collective } => Some((collective, false)),
-        Happening::Decide { .. }
+        Happening::Begin
+        | Happening::Decide { .. }
+        | Happening::End
         | Happening::Enter { .. }
         | Happening::Fact { .. }
         | Happening::Retire { .. }
@@ -290,6 +315,8 @@ fn told(trace: &Trace, guards: &[Diverged], (index, scene): (usize, &Scene), lan
     });
     let events = scene.events.iter().filter(|event| event.lane.unwrap_or(0) == lane);
     let happened = events.filter_map(|event| match &event.what {
+        Happening::Begin => Some(words("green", "begins")),
+        Happening::End => Some(words("red", "ends here")),
         Happening::Enter { collective } => Some(words("blue", &format!("▶ {collective}"))),
         Happening::Retire { collective } => Some(words("blue", &format!("◀ {collective}"))),
         Happening::Fact { fact } => Some(words("new", fact)),
@@ -300,8 +327,8 @@ fn told(trace: &Trace, guards: &[Diverged], (index, scene): (usize, &Scene), lan
         | Happening::Turn => None,
     });
     let changes = trace.story.changes(index);
-    let changed =
-        changes.get(lane).into_iter().flatten().filter(|change| change.field != WAITS_IN).map(line_of);
+    let shown = changes.get(lane).filter(|_| !scene.ends(lane)).into_iter().flatten();
+    let changed = shown.filter(|change| change.field != WAITS_IN).map(line_of);
     decided.chain(happened).chain(changed.collect::<Vec<_>>()).collect()
 }
 

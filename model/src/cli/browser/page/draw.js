@@ -41,12 +41,13 @@ function laneOf(view, step, lane, bands, shown) {
   const changes = step === 0
     ? view.states[0][lane].cells.map(([field, to]) => ({ lane, field, from: null, to }))
     : happened.changes.filter((change) => change.lane === lane);
-  const told = changes.filter((change) => step === 0 || !view.tellsEntries || change.field !== WAITS_IN);
+  const life = step === 0 ? "lives" : view.lives[step - 1][lane];
+  const told = life === "ends" ? [] : changes.filter((change) => step === 0 || !view.tellsEntries || change.field !== WAITS_IN);
   const cells = make("div", "cells", ...decisions(view, step, lane), ...events.flatMap(eventOf), ...told.map(changeOf));
   const bars = step === 0 ? [] : view.bars[step - 1][lane].map(({ kind, part }) => make("i", `bar ${kind} ${part}`));
-  const dot = events.map((event) => ({ fact: "fact", turn: "turn", step: "other" })[event.kind]).find(Boolean);
+  const dot = events.map((event) => ({ begin: "turn", end: "end", fact: "fact", turn: "turn", step: "other" })[event.kind]).find(Boolean);
   const parts = [...bars, dot && make("i", `dot ${dot}`), bandOf(bands, lane), cells, shown && whole(view.states[step][lane], changes)];
-  return make("div", "lane", ...parts.filter(Boolean));
+  return make("div", `lane life-${life}`, ...parts.filter(Boolean));
 }
 
 /** What guards that diverged said in a lane. */
@@ -57,6 +58,8 @@ function decisions(view, step, lane) {
 
 function eventOf(event) {
   switch (event.kind) {
+    case "begin": return [make("div", "begins", "begins")];
+    case "end": return [make("div", "ends", "✕ ends here")];
     case "enter": return [make("div", "enters", `▶ ${written(event.collective)}`)];
     case "retire": return [make("div", "enters", `◀ ${written(event.collective)} is over`)];
     case "fact": return [make("div", "to", event.fact)];

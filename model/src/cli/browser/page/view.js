@@ -27,6 +27,7 @@ function barsOf(steps, lanes) {
   return steps.map(({ events }) => {
     const before = lanes.map((_, lane) => ["control", "device"].map((kind) => count(lane, kind)));
     for (const { lane, kind, collective } of events) {
+      if (kind === "end") for (const stream of ["control", "device"]) open.set(`${lane} ${stream}`, 0);
       const by = { enter: 1, complete: -1, retire: -1 }[kind];
       if (!by || lane === null) continue;
       const stream = collective.communicator === "device" ? "device" : "control";
@@ -38,6 +39,16 @@ function barsOf(steps, lanes) {
       if (!was && !is) return [];
       return [{ kind, part: was && is ? "goes-on" : was ? "ends" : "begins" }];
     }));
+  });
+}
+
+/** For each step and lane, whether the lane lives, ends there, begins there, or is gone. */
+function livesOf(steps, lanes) {
+  const lives = lanes.map(() => "lives");
+  return steps.map(({ events }) => {
+    lives.forEach((life, lane) => { lives[lane] = { begins: "lives", ends: "gone" }[life] ?? life; });
+    for (const { lane, kind } of events) if (kind === "begin" || kind === "end") lives[lane] = `${kind}s`;
+    return [...lives];
   });
 }
 
@@ -58,6 +69,7 @@ function viewOf(way, known) {
   return {
     ...way, states, lanes, followed, choices: path,
     bars: barsOf(way.steps, lanes),
+    lives: livesOf(way.steps, lanes),
     tellsEntries: way.steps.some((step) => step.events.some((event) => event.collective)),
     noReturn: marked(known?.trace.point_of_no_return),
     loopFrom: known && followed === known.path.length ? marked(known.trace.loop_from) : null,

@@ -1,0 +1,196 @@
+//! What computes a forward pass: memory for weights, activations and pages, and the operations on it.
+//!
+//! [`Llama`](super::Llama) is written over this trait once. `cpu` computes in plain Rust, `device` with the CUDA kernels.
+//! Activations are `f32`, row-major, a row a position. A backend is batch-invariant: a row's bits are a function of that
+//! row's tokens alone.
+
+use std::error::Error;
+
+use super::all_reduce::AllReduce;
+use super::batch::{Batch, ForwardError};
+use super::cache::{CacheError, CacheShape, KvCache};
+use super::weights::Tensor;
+
+/// Memory, and the operations of a forward pass in their order.
+pub trait Backend: Send + 'static {
+    /// Memory of a weight, an activation or a cache.
+    type Buffer: Send;
+    /// A batch in the form that the operations use.
+    type Batch<'rows>;
+
+    /// Takes elements over, in the type that this backend computes with.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn upload(&mut self, tensor: Tensor) -> Result<Self::Buffer, BackendError>;
+
+    /// Takes a batch over; the rows live on.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn batch<'rows>(&mut self, batch: Batch<'rows>) -> Result<Self::Batch<'rows>, BackendError>;
+
+    /// The table's row of each position's token, `[positions, columns]`.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn embed(
+        &mut self,
+        table: &Matrix<Self::Buffer>,
+        batch: &Self::Batch<'_>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// Each row of `hidden`, normalised.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn norm(
+        &mut self,
+        hidden: &Self::Buffer,
+        norm: &Norm<Self::Buffer>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// Adds `summand` to `hidden`, and gives the sum's rows normalised.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn add_norm(
+        &mut self,
+        hidden: &mut Self::Buffer,
+        summand: &Self::Buffer,
+        norm: &Norm<Self::Buffer>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// `[positions, columns]` of the map to `[positions, rows]` of it.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn linear(
+        &mut self,
+        input: &Self::Buffer,
+        map: &Matrix<Self::Buffer>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// Turns queries and keys, writes keys and values to the batch's places in the cache, and gives what the queries
+    /// attend to, in their shape.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn attend(
+        &mut self,
+        heads: Heads<'_, Self::Buffer>,
+        batch: &Self::Batch<'_>,
+        cache: &mut KvCache<Self::Buffer>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// `silu(gate) * up`, element by element.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn gated_silu(&mut self, gate: Self::Buffer, up: &Self::Buffer) -> Result<Self::Buffer, BackendError>;
+
+    /// Replaces `summand` by its sum over the ranks of the group, the same bits on each.
+    ///
+    /// # Errors
+    /// [`ForwardError::Collective`] for a peer, [`ForwardError::Backend`] for this rank's device.
+    fn all_reduce_sum(
+        &mut self,
+        summand: &mut Self::Buffer,
+        group: &mut dyn AllReduce,
+    ) -> Result<(), ForwardError>;
+
+    /// The rows of `input` at which rows of the batch end, `width` elements each.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn last_positions(
+        &mut self,
+        input: &Self::Buffer,
+        width: usize,
+        batch: &Self::Batch<'_>,
+    ) -> Result<Self::Buffer, BackendError>;
+
+    /// The greedy token of each row of `logits`, `vocabulary` elements each; `None` for a row that is not finite.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn choose(&mut self, logits: &Self::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError>;
+
+    /// The elements of an activation, once everything before has run.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn download(&mut self, activation: Self::Buffer) -> Result<Vec<f32>, BackendError>;
+
+    /// A cache of this shape, every element a NaN.
+    ///
+    /// # Errors
+    /// [`CacheError::Size`], [`CacheError::Backend`].
+    fn cache(&mut self, shape: CacheShape) -> Result<KvCache<Self::Buffer>, CacheError>;
+
+    /// The content of a page, as any rank's cache of the same shape and backend takes it.
+    ///
+    /// # Errors
+    /// [`CacheError`]: no such page, or the device fails.
+    fn read_page(&mut self, cache: &KvCache<Self::Buffer>, page: u32) -> Result<Vec<u8>, CacheError>;
+
+    /// Replaces the content of a page.
+    ///
+    /// # Errors
+    /// [`CacheError`]: no such page, bytes that are not a page, or the device fails.
+    fn write_page(
+        &mut self,
+        cache: &mut KvCache<Self::Buffer>,
+        page: u32,
+        bytes: &[u8],
+    ) -> Result<(), CacheError>;
+}
+
+/// A linear map without bias, or a table: `[rows, columns]`, row-major.
+#[derive(Debug)]
+pub struct Matrix<T> {
+    /// Its elements.
+    pub elements: T,
+    /// Outputs of the map; entries of the table.
+    pub rows: usize,
+    /// Inputs of the map; elements of an entry.
+    pub columns: usize,
+}
+
+/// A root-mean-square normalisation with a learnt scale.
+#[derive(Debug)]
+pub struct Norm<T> {
+    /// Scale of each element.
+    pub scale: T,
+    /// Elements of a row.
+    pub width: usize,
+    /// Added to the mean square.
+    pub epsilon: f32,
+}
+
+/// What attention of one layer starts from, this rank's heads.
+#[derive(Debug)]
+pub struct Heads<'a, T> {
+    /// `[positions, heads, head_dim]`, not yet turned.
+    pub queries: T,
+    /// `[positions, kv_heads, head_dim]`, not yet turned.
+    pub keys: T,
+    /// `[positions, kv_heads, head_dim]`.
+    pub values: T,
+    /// `[context, head_dim / 2, 2]`: cosine and sine of each position and pair.
+    pub turns: &'a T,
+    /// Index of the layer.
+    pub layer: usize,
+}
+
+/// A backend's own error, carried through the forward pass unchanged.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct BackendError(Box<dyn Error + Send + Sync>);
+
+impl BackendError {
+    /// Wraps a device's error.
+    pub fn new(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(cause.into())
+    }
+}

@@ -1,0 +1,227 @@
+//! Arithmetic of the forward pass in plain Rust, each output a function of one position's inputs alone.
+//!
+//! Batch invariance lives here: every sum runs over fixed lanes in a fixed order that no batch size changes.
+//! What each rank computes for itself alike (norms, logits) uses only operations that IEEE 754 rounds one way, and no
+//! fused multiply-add; `exp`, `sin` and `cos` occur only before an all-reduce. So the ranks of a group choose the same
+//! tokens, bit for bit, even on unlike machines.
+
+use std::array::from_fn;
+
+use lockstep_kernels::wide::on_widest_vectors;
+
+use super::threads::Threads;
+use crate::engine::backend::{Matrix, Norm};
+
+/// Width of the independent partial sums of a dot product: 4 registers of SSE, 2 of AVX or 1 of AVX-512.
+const LANES: usize = 16;
+/// Rows of a linear map that are taken together: their sums do not wait for one another.
+const TILE: usize = 4;
+
+/// Dot product, summed in [`LANES`] interleaved lanes, whose sums are added pairwise, and then the remainder.
+#[inline(always)]
+pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let [product] = dots([left], right);
+    product
+}
+
+/// The dot products of several rows with the same values, each as [`dot`] gives it.
+#[inline(always)]
+fn dots<const ROWS: usize>(rows: [&[f32]; ROWS], values: &[f32]) -> [f32; ROWS] {
+    let (blocks, rest) = values.as_chunks::<LANES>();
+    let rows = rows.map(|row| row.as_chunks::<LANES>());
+    let rows_of_blocks = rows.map(|(row, _)| &row[..blocks.len()]);
+    let mut lanes = [[0.0f32; LANES]; ROWS];
+    for (index, block) in blocks.iter().enumerate() {
+        for (sums, row) in lanes.iter_mut().zip(rows_of_blocks) {
+            for ((sum, a), b) in sums.iter_mut().zip(&row[index]).zip(block) {
+                *sum += a * b;
+            }
+        }
+    }
+    from_fn(|row| {
+        let rest: f32 = rows[row].1.iter().zip(rest).map(|(a, b)| a * b).sum();
+        pairwise_sum(lanes[row]) + rest
+    })
+}
+
+/// Adds the upper half of the lanes to the lower until one is left.
+#[inline(always)]
+fn pairwise_sum(lanes: [f32; LANES]) -> f32 {
+    let eight: [f32; 8] = from_fn(|lane| lanes[lane] + lanes[lane + 8]);
+    let four: [f32; 4] = from_fn(|lane| eight[lane] + eight[lane + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
+}
+
+/// Adds `scale * source` to `target`, element by element.
+#[inline(always)]
+pub(super) fn add_scaled(target: &mut [f32], scale: f32, source: &[f32]) {
+    for (sum, value) in target.iter_mut().zip(source) {
+        *sum += scale * value;
+    }
+}
+
+/// Adds `source` to `target`, element by element.
+pub(super) fn add(target: &mut [f32], source: &[f32]) {
+    for (sum, value) in target.iter_mut().zip(source) {
+        *sum += value;
+    }
+}
+
+/// `[positions, columns]` to `[positions, rows]` of the map, whose rows the threads share.
+pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
+    let positions = input.len() / map.columns;
+    let rows = threads.part(map.rows, TILE);
+    let mut by_row = vec![0.0; map.rows * positions];
+    threads.fill(&mut by_row, rows * positions, map.elements.len() * positions, |part, output| {
+        let rows = &map.elements[part * rows * map.columns..];
+        on_widest_vectors(|| multiply(rows, input, map.columns, output));
+    });
+    transposed(by_row, positions)
+}
+
+/// Fills `output`, `[rows, positions]`, from as many of `rows` and `[positions, columns]`. Each row is read once for the
+/// whole batch.
+#[inline(always)]
+fn multiply(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
+    let positions = input.len() / columns;
+    let mut tiles = output.chunks_exact_mut(TILE * positions);
+    let mut rest = rows;
+    for tile in &mut tiles {
+        let (rows, below) = rest.split_at(TILE * columns);
+        multiply_tile::<TILE>(rows, input, columns, tile);
+        rest = below;
+    }
+    for (row, output) in rest.chunks_exact(columns).zip(tiles.into_remainder().chunks_exact_mut(positions)) {
+        multiply_tile::<1>(row, input, columns, output);
+    }
+}
+
+#[inline(always)]
+fn multiply_tile<const ROWS: usize>(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
+    let positions = input.len() / columns;
+    let rows: [&[f32]; ROWS] = from_fn(|row| &rows[row * columns..][..columns]);
+    for (position, values) in input.chunks_exact(columns).enumerate() {
+        for (row, product) in dots(rows, values).into_iter().enumerate() {
+            output[row * positions + position] = product;
+        }
+    }
+}
+
+/// `[rows, positions]` to `[positions, rows]`.
+fn transposed(by_row: Vec<f32>, positions: usize) -> Vec<f32> {
+    if positions == 1 {
+        return by_row;
+    }
+    (0..positions).flat_map(|position| by_row.iter().skip(position).step_by(positions)).copied().collect()
+}
+
+/// Normalises `[positions, width]`, position by position.
+pub(super) fn norm(input: &[f32], norm: &Norm<Vec<f32>>) -> Vec<f32> {
+    input.chunks_exact(norm.width).flat_map(|values| norm_one(values, norm)).collect()
+}
+
+fn norm_one<'a>(values: &'a [f32], norm: &'a Norm<Vec<f32>>) -> impl Iterator<Item = f32> + 'a {
+    #[expect(clippy::cast_precision_loss, reason = "hidden sizes are far below 2^24")]
+    let mean_square = dot(values, values) / values.len() as f32;
+    let inverse = 1.0 / (mean_square + norm.epsilon).sqrt();
+    values.iter().zip(&norm.scale).map(move |(value, scale)| value * inverse * scale)
+}
+
+/// Replaces `gate` by `silu(gate) * up`, element by element.
+pub(super) fn gated_silu(gate: &mut [f32], up: &[f32]) {
+    for (gate, up) in gate.iter_mut().zip(up) {
+        *gate = *gate / (1.0 + (-*gate).exp()) * up;
+    }
+}
+
+/// Replaces `scores` by its softmax; a NaN among them makes all of them NaN.
+pub(super) fn softmax(scores: &mut [f32]) {
+    let highest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let mut total = 0.0;
+    for score in scores.iter_mut() {
+        *score = (*score - highest).exp();
+        total += *score;
+    }
+    for score in scores.iter_mut() {
+        *score /= total;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Matrix, Norm, Threads, dot, gated_silu, linear, norm, softmax};
+
+    #[test]
+    fn dot_covers_blocks_and_remainder() {
+        let ones = [1.0; 35];
+        let ramp: Vec<f32> = (0u8..35).map(f32::from).collect();
+        assert_eq!(dot(&ones, &ramp), 595.0);
+    }
+
+    #[test]
+    fn linear_rows_are_outputs() {
+        let map = Matrix { elements: vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], rows: 2, columns: 3 };
+        let output = linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
+        assert_eq!(output, [7.0, 3.0, 16.0, 9.0]);
+    }
+
+    #[test]
+    fn linear_is_dot_products_in_bits_for_any_threads_tiles_and_remainders() {
+        let ramp = |length: usize| (0..length).map(|at| (at as f32 * 0.37).sin()).collect::<Vec<f32>>();
+        for (rows, columns, positions) in [(1, 5, 1), (4, 16, 3), (7, 33, 2), (515, 130, 5), (2050, 131, 1)] {
+            let (map, input) =
+                (Matrix { elements: ramp(rows * columns), rows, columns }, ramp(positions * columns));
+            let values = input.chunks_exact(columns);
+            let expected: Vec<u32> = values
+                .flat_map(|values| {
+                    map.elements.chunks_exact(columns).map(|row| plain_dot(row, values).to_bits())
+                })
+                .collect();
+            for threads in [1, 2, 3] {
+                let output = linear(&input, &map, &Threads::new(threads).unwrap());
+                let found: Vec<u32> = output.into_iter().map(f32::to_bits).collect();
+                assert!(found == expected, "{rows} x {columns}, {positions} positions, {threads} threads");
+            }
+        }
+    }
+
+    /// The definition of a dot product's bits, one addition at a time.
+    fn plain_dot(left: &[f32], right: &[f32]) -> f32 {
+        let whole = left.len() / 16 * 16;
+        let mut lanes = [0.0f32; 16];
+        for at in 0..whole {
+            lanes[at % 16] += left[at] * right[at];
+        }
+        let mut width = 8;
+        while width > 0 {
+            (0..width).for_each(|lane| lanes[lane] += lanes[lane + width]);
+            width /= 2;
+        }
+        let rest: f32 = (whole..left.len()).map(|at| left[at] * right[at]).sum();
+        lanes[0] + rest
+    }
+
+    #[test]
+    fn norm_gives_unit_mean_square_times_scale() {
+        let unit = Norm { scale: vec![1.0, 2.0], width: 2, epsilon: 0.0 };
+        assert_eq!(norm(&[3.0, 3.0, -5.0, 5.0], &unit), [1.0, 2.0, -1.0, 2.0]);
+    }
+
+    #[test]
+    fn silu_is_zero_at_zero_and_identity_far_out() {
+        let mut gate = [0.0, 100.0, -100.0];
+        gated_silu(&mut gate, &[7.0, 2.0, 2.0]);
+        assert_eq!(gate[..2], [0.0, 200.0]);
+        assert!(gate[2].abs() < 1e-30);
+    }
+
+    #[test]
+    fn softmax_sums_to_one_and_spreads_nan() {
+        let mut scores = [1000.0, 1000.0, -1000.0];
+        softmax(&mut scores);
+        assert_eq!(scores, [0.5, 0.5, 0.0]);
+        let mut poisoned = [1.0, f32::NAN, 2.0];
+        softmax(&mut poisoned);
+        assert!(poisoned.iter().all(|score| score.is_nan()));
+    }
+}

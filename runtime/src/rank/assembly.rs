@@ -1,0 +1,242 @@
+//! How a rank is put together: model, communicators, what its group agrees on before the first round, fabric, device, loop.
+
+use super::decode::{DecodeHands, sink};
+use super::device::{self, Device, Queue};
+use super::driver::{Driver, Front};
+use super::error::RankError;
+use super::hands::Hands;
+use super::inputs::{Inbox, Input, Inputs};
+use super::meeting;
+use super::opening::{Joining, Prepare, open};
+use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
+use super::prefill::PrefillHands;
+use super::site::{Communicator, Site};
+use super::start::{Life, start};
+use crate::engine::{Backend, KvCache, Llama};
+use crate::fabric::{FabricLimits, PrefillFabric};
+use crate::group::{AnyMember, Forming};
+use crate::launch::{Mode, RankPlan};
+use crate::wire::{RankToFront, Role, Room};
+use lockstep_spec::agreed::Words;
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::digest::Digest;
+use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
+use lockstep_spec::machine::RankMachine;
+use lockstep_spec::start::{Offer, Preparation, Starting};
+use lockstep_spec::ticket::Ticket;
+use lockstep_spec::trace::{FORMAT, GroupName, Header};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a group may take to form: its ranks load the model first.
+const FORMING: Duration = Duration::from_secs(60);
+/// How long the device waits for room in the queue to a decode peer before it fails the leg: well below what its own peers wait for it.
+const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
+/// Bytes of the longest control payload.
+const CONTROL_BYTES: usize = 1 << 20;
+
+/// A rank whose group has agreed on what it goes round with.
+pub(super) struct Rank<'a, B: Backend> {
+    plan: &'a RankPlan,
+    site: &'a Site,
+    front: &'a Front,
+    inbox: Inbox,
+    model: Llama<B>,
+    cache: KvCache<B::Buffer>,
+    control: AnyMember,
+    configuration: Arc<GroupConfiguration>,
+}
+
+impl<'a, B: Backend> Rank<'a, B> {
+    /// Loads the model, meets the other ranks, and goes through the group's start.
+    pub(super) fn new(
+        life: &'a Life<'_>,
+        front: &'a Front,
+        inbox: Inbox,
+        backend: B,
+        last_ticket: &mut Option<Ticket>,
+    ) -> Result<Self, RankError> {
+        let Life { plan, site, recorder, .. } = life;
+        let mut model = Llama::load_on(backend, &plan.model, plan.rank as usize, plan.size as usize)?;
+        let end_tokens = model.config().end_tokens.iter().map(|token| TokenId(*token)).collect();
+        let proposal = Arc::new(proposal(plan, end_tokens));
+        let starting = Starting::new(Arc::clone(&proposal), RankIndex(plan.rank))?;
+        let mut control = form((plan, site), Communicator::Control, &proposal, CONTROL_BYTES)?;
+        let mut preparing = Preparing { plan, model: &mut model, cache: None };
+        let configuration = open(starting, &mut control, &mut preparing, last_ticket)?;
+        let cache = preparing.cache.ok_or(RankError::NoCache)?;
+        let header = header(plan, &configuration);
+        recorder.open(header, plan.trace_file().as_deref()).map_err(RankError::Trace)?;
+        Ok(Self { plan, site, front, inbox, model, cache, control, configuration })
+    }
+
+    /// Serves as a rank of the decode group.
+    pub(super) fn decode(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+        let (queue, commands) = device::queue(self.configuration.pages);
+        let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
+        let sink = sink(self.plan.name(), inbox, sink_queue);
+        let fabric = meeting::connect(self.plan, self.fabric_limits(), sink)?;
+        let hands = DecodeHands {
+            fabric,
+            device: queue.clone(),
+            front: self.front.clone(),
+            leads: self.plan.rank == 0,
+        };
+        self.work(hands, None, (queue, commands), inputs, last_ticket)
+    }
+
+    /// Serves as a rank of the prefill group.
+    pub(super) fn prefill(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
+        let inbox = self.inbox.clone();
+        let sink = move |inbound| {
+            let _gone = inbox.send(Input::Prefill(inbound));
+        };
+        let (fabric, _registrar) = meeting::listen(self.plan, self.site, self.fabric_limits(), sink)?;
+        let fabric = Arc::new(fabric);
+        let (queue, commands) = device::queue(self.configuration.pages);
+        let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0);
+        self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
+    }
+
+    /// Forms the engines' communicator, starts the device, and goes round after round.
+    fn work<H: Hands>(
+        self,
+        hands: H,
+        fabric: Option<Arc<PrefillFabric>>,
+        (queue, commands): (Queue, std::sync::mpsc::Receiver<device::Command>),
+        inputs: Inputs,
+        last_ticket: &mut Option<Ticket>,
+    ) -> Result<(), RankError> {
+        let machine = RankMachine::new(Arc::clone(&self.configuration), RankIndex(self.plan.rank))?;
+        let longest = self.longest_activation()?;
+        let mesh = form((self.plan, self.site), Communicator::Device, &self.configuration, longest)?;
+        let room = self.room();
+        let Self { model, cache, control, inbox, front, .. } = self;
+        let device = Device { model, cache, mesh, fabric, inbox };
+        start("device thread", move || device::work(device, &commands))?;
+        front.send(&RankToFront::Ready(room))?;
+        let mut driver = Driver::new(machine, hands, control, queue, inputs, front.clone());
+        let lived = driver.run();
+        *last_ticket = driver.last_ticket().or(*last_ticket);
+        lived
+    }
+
+    /// Bytes of the longest activation that an all-reduce can carry: a plan fills every page at most.
+    fn longest_activation(&self) -> Result<usize, RankError> {
+        let positions = u64::from(self.configuration.pages) * u64::from(self.configuration.page_size);
+        let bytes = positions * self.model.config().hidden as u64 * 4;
+        let fits = u32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
+        fits.ok_or(RankError::TooManyPages { positions, hidden: self.model.config().hidden })
+    }
+
+    /// A leg may name as many pages as either group can have.
+    fn fabric_limits(&self) -> FabricLimits {
+        FabricLimits {
+            page_bytes: self.cache.page_bytes(),
+            pages_per_leg: self.plan.pages as usize,
+            queued_frames: 256,
+            enqueue_deadline: ENQUEUE_DEADLINE,
+            write_deadline: PEER_DEADLINE,
+        }
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            pages: self.configuration.pages,
+            page_size: self.configuration.page_size,
+            slots: self.configuration.slots,
+            context: u32::try_from(self.model.config().context).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+/// What the group is to have, if all its ranks do.
+fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
+    GroupConfiguration {
+        epoch: Epoch(plan.epoch),
+        ranks: plan.size,
+        slots: plan.slots,
+        pages: plan.pages,
+        page_size: plan.page_size,
+        flights: match plan.mode {
+            Mode::Normal => 1,
+            Mode::Overlap => 2,
+        },
+        chunk_tokens: plan.chunk_tokens,
+        brief_words: GroupConfiguration::least_brief_words(plan.slots).saturating_add(4096),
+        deadline_ticks: DEADLINE_TICKS,
+        stop_tokens,
+        collectives: Collectives::Host,
+        forwards: Forwards::Eager,
+    }
+}
+
+fn header(plan: &RankPlan, configuration: &GroupConfiguration) -> Header {
+    Header {
+        format: FORMAT,
+        group: match plan.role {
+            Role::Decode => GroupName::Decode,
+            Role::Prefill => GroupName::Prefill,
+        },
+        rank: RankIndex(plan.rank),
+        configuration: configuration.clone(),
+        protocol: lockstep_spec::FINGERPRINT.to_string(),
+    }
+}
+
+/// A rank's model while its group starts.
+struct Preparing<'a, B: Backend> {
+    plan: &'a RankPlan,
+    model: &'a mut Llama<B>,
+    cache: Option<KvCache<B::Buffer>>,
+}
+
+impl<B: Backend> Prepare for Preparing<'_, B> {
+    /// As many pages as the memory for them holds, where it has a limit; that depends on this rank's share of the heads.
+    fn offer(&mut self) -> Result<Offer, RankError> {
+        let page = self.model.cache(self.plan.page_size as usize, 1)?.page_bytes() as u64;
+        let pages = self.plan.kv_memory.map_or(u64::MAX, |bytes| bytes / page);
+        Ok(Offer { pages: u32::try_from(pages).unwrap_or(u32::MAX), connects: false, name: Words::new() })
+    }
+
+    fn prepare(&mut self, pages: u32, _joining: Option<Joining>) -> Result<Preparation, RankError> {
+        self.cache = Some(self.model.cache(self.plan.page_size as usize, pages as usize)?);
+        Ok(Preparation { connected: false, captured: false })
+    }
+
+    fn disconnect(&mut self) {}
+}
+
+fn form(
+    (plan, site): (&RankPlan, &Site),
+    communicator: Communicator,
+    configuration: &GroupConfiguration,
+    payload_limit: usize,
+) -> Result<AnyMember, RankError> {
+    let forming = Forming {
+        dir: plan.run_directory.clone(),
+        name: format!("{}.{}", plan.role, communicator.name()),
+        rank: plan.rank as usize,
+        size: plan.size as usize,
+        epoch: plan.epoch,
+        fingerprint: fingerprint(plan, configuration),
+        payload_limit,
+        deadline: FORMING.max(PEER_DEADLINE),
+    };
+    site.form(communicator, plan.transport, &forming)
+}
+
+/// What all ranks of a group must have in common: the protocol, the configuration, and what computes.
+fn fingerprint(plan: &RankPlan, configuration: &GroupConfiguration) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    let words = [
+        configuration.fingerprint(),
+        Digest::of(lockstep_spec::FINGERPRINT),
+        Digest::of(env!("CARGO_PKG_VERSION")),
+        Digest::of(&plan.device.kind()),
+    ];
+    for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+        *place = word.to_le_bytes();
+    }
+    bytes
+}

@@ -1,0 +1,55 @@
+//! Where an epoch's ranks come from: children of this process, or launchers.
+
+use std::io;
+
+use tokio::net::{TcpListener, UnixListener};
+
+use super::anteroom::{Anteroom, CallPlan};
+use super::event::Caller;
+use super::nursery::{Nursery, StartPlan};
+
+/// Where an epoch's ranks come from.
+#[derive(Debug)]
+pub enum Muster {
+    /// Launchers start them, and they call here.
+    Called(TcpListener, CallPlan),
+    /// They are started as children, and connect here.
+    Started(UnixListener, StartPlan),
+}
+
+/// The same at work.
+#[derive(Debug)]
+pub(crate) enum Source {
+    Called(TcpListener, Anteroom),
+    Started(UnixListener, Nursery),
+}
+
+impl Source {
+    pub(crate) fn new(muster: Muster) -> Self {
+        match muster {
+            Muster::Called(listener, plan) => Self::Called(listener, Anteroom::new(plan)),
+            Muster::Started(listener, plan) => Self::Started(listener, Nursery::new(plan)),
+        }
+    }
+
+    /// Whether the ranks are other people's to start.
+    pub(crate) fn is_called(&self) -> bool {
+        matches!(self, Self::Called(..))
+    }
+
+    /// Waits for a connection.
+    pub(crate) async fn accept(&self) -> io::Result<Caller> {
+        match self {
+            Self::Called(listener, _) => Ok(Caller::Stranger(listener.accept().await?.0)),
+            Self::Started(listener, _) => Ok(Caller::Child(listener.accept().await?.0)),
+        }
+    }
+
+    /// Whether an epoch could begin now.
+    pub(crate) fn is_complete(&mut self) -> bool {
+        match self {
+            Self::Called(_, anteroom) => anteroom.is_full(),
+            Self::Started(..) => true,
+        }
+    }
+}
