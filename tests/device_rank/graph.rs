@@ -34,9 +34,11 @@ pub(crate) fn run(cuda: &mut Cuda) -> Result<Value, CudaError> {
 
 /// The outcome of a graph whose inputs nobody else has any more.
 fn buffers_dropped(cuda: &mut Cuda) -> Result<Outcome, CudaError> {
-    let mut sample = Sample::upload(cuda, INDICES[1])?;
-    let graph = cuda.capture(|cuda| sample.run(cuda))?;
-    let outputs = sample.outputs;
+    let (graph, outputs) = {
+        let mut sample = Sample::upload(cuda, INDICES[1])?;
+        let graph = cuda.capture(|cuda| sample.run(cuda))?;
+        (graph, sample.outputs)
+    };
     cuda.replay(&graph)?;
     outputs.outcome(cuda)
 }
