@@ -12,6 +12,7 @@ pub mod device;
 pub mod graph;
 mod lane;
 mod nccl;
+pub mod survey;
 
 pub use available::{Missing, collectives_available, device_count};
 pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Reduction, Watch};
