@@ -4,12 +4,14 @@
 //! Libraries are found at run time: a binary with this feature builds and starts on a machine without CUDA.
 //!
 //! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches,
-//! [`communicator`] joins it with those of other ranks, [`graph`] captures what it is asked and replays it.
+//! [`communicator`] joins it with those of other ranks, and `grouped` is what the engine sees of that; [`graph`] captures
+//! what a device is asked and replays it. [`survey`] tells what there is.
 
 pub mod available;
 pub mod communicator;
 pub mod device;
 pub mod graph;
+mod grouped;
 mod lane;
 mod nccl;
 pub mod survey;

@@ -28,6 +28,11 @@ pub trait Device {
     /// If there is no memory.
     fn unwritten(&mut self, element: Element, length: u64) -> Result<Self::Buffer, Self::Error>;
 
+    /// Bytes for which there is room, where that is less than the host's memory.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The content of a buffer, once every operation before has run.
     ///
     /// # Errors

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Reading order: [`kernel`] is the table of what exists, [`operations`] are what a forward pass asks for, [`call`]
-//! checks them against the table, [`launch`] bounds their extent, [`device`] runs them: [`cpu`], or the module `cuda`.
+//! checks them against the table, [`launch`] bounds their extent, [`device`] runs them: [`cpu`], or the module `cuda`;
+//! [`group`] is for devices that combine buffers among themselves.
 //! [`wide`] is for the engine's own arithmetic on a CPU.
 //! The tests run every kernel's source on the CPU; **nothing here has ever run on a GPU**.
 
@@ -19,6 +20,7 @@ pub mod cpu;
 pub mod cuda;
 pub mod device;
 pub mod element;
+pub mod group;
 pub mod kernel;
 pub mod launch;
 pub mod operations;
@@ -28,6 +30,7 @@ pub use architecture::Architecture;
 pub use call::{Buffer, Call, CallError};
 pub use device::Device;
 pub use element::{Element, Plain};
+pub use group::{GroupTrouble, Grouped, NAME_BYTES, Seat};
 pub use kernel::{Entry, Kernel};
 pub use launch::{Launch, LaunchError};
 pub use operations::Operation;

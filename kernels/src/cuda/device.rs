@@ -13,7 +13,7 @@ use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
 use super::available::{Missing, device_count};
-use super::communicator::CommunicatorError;
+use super::communicator::{Communicator, CommunicatorError};
 use super::lane::Lane;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
@@ -98,6 +98,8 @@ pub enum CudaError {
 /// An open device: its context, one stream, and every entry point loaded.
 #[derive(Debug)]
 pub struct Cuda {
+    /// Its group, while it is in one.
+    pub(super) communicator: Option<Communicator>,
     pub(super) lane: Arc<Lane>,
     functions: BTreeMap<Entry, CudaFunction>,
 }
@@ -134,7 +136,7 @@ impl Cuda {
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(refused("make a stream"))?;
         let lane = Arc::new(Lane::new(stream));
-        Ok(Self { lane, functions: load_all(&context, architecture)? })
+        Ok(Self { communicator: None, lane, functions: load_all(&context, architecture)? })
     }
 
     /// The stream that everything is enqueued on; collectives belong on it too.
@@ -186,6 +188,10 @@ impl Device for Cuda {
         let filled = bytes.and_then(|bytes| unwritten(self.stream(), bytes));
         let bytes = filled.map_err(refused("make a buffer"))?;
         Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.stream().context().mem_get_info().ok().map(|(free, _)| free as u64)
     }
 
     fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {

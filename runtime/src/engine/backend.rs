@@ -5,10 +5,14 @@
 //! row's tokens alone.
 
 use std::error::Error;
+use std::time::Duration;
+
+use lockstep_kernels::NAME_BYTES;
 
 use super::all_reduce::AllReduce;
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::config::Shard;
 use super::weights::Tensor;
 
 /// Memory, and the operations of a forward pass in their order.
@@ -121,6 +125,46 @@ pub trait Backend: Send + 'static {
     /// # Errors
     /// If the device fails.
     fn download(&mut self, activation: Self::Buffer) -> Result<Vec<f32>, BackendError>;
+
+    /// Bytes for which there is room, where that is less than the host's memory.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether it can join a communicator of the ranks' own devices.
+    ///
+    /// # Errors
+    /// Why it cannot: the ranks' summands meet between the hosts.
+    fn joins(&self) -> Result<(), BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// A fresh name for a communicator.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn name_group(&mut self) -> Result<[u8; NAME_BYTES], BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// Joins the communicator of this name; summands meet there from now on.
+    ///
+    /// # Errors
+    /// If not all ranks have joined within `patience`.
+    fn join(&mut self, _: &[u8; NAME_BYTES], _: Shard, _patience: Duration) -> Result<(), BackendError> {
+        Err(BackendError::new("the CPU's summands meet between the hosts"))
+    }
+
+    /// Leaves the communicator, if it has joined one: summands meet between the hosts.
+    fn leave(&mut self) {}
+
+    /// Waits until everything before has run.
+    ///
+    /// # Errors
+    /// [`ForwardError::Collective`] if a peer has not come within `deadline`, or failed.
+    fn settle(&mut self, _deadline: Duration) -> Result<(), ForwardError> {
+        Ok(())
+    }
 
     /// A cache of this shape, every element a NaN.
     ///

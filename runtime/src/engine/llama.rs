@@ -3,6 +3,7 @@
 //! Read [`Llama::forward`] first, then `run`; it is the drawing in the module's head, line by line.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Matrix, Norm};
@@ -18,6 +19,8 @@ use super::weights::{Checkpoint, WeightsError};
 
 /// Name of the norm in front of the output projection.
 const LAST_NORM: &str = "model.norm.weight";
+/// How long a forward waits for the other ranks' devices.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +105,19 @@ impl<B: Backend> Llama<B> {
         self.backend.cache(CacheShape { pages, layers, page_size, kv_heads, head_dim })
     }
 
+    /// Bytes of one page of such a cache.
+    ///
+    /// # Errors
+    /// As [`cache`](Self::cache).
+    pub fn page_bytes(&mut self, page_size: usize) -> Result<usize, CacheError> {
+        Ok(self.cache(page_size, 1)?.page_bytes())
+    }
+
+    /// The backend, to be asked what it has and which communicator it is in.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
     /// The content of a page, as a cache of the same shape and backend takes it.
     ///
     /// # Errors
@@ -138,6 +154,7 @@ impl<B: Backend> Llama<B> {
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
         let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        self.backend.settle(PATIENCE)?;
         let tokens = self.backend.choose(&logits, self.config.vocabulary)?;
         let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
         tokens.into_iter().enumerate().map(finite).collect()

@@ -27,7 +27,7 @@ pub use deployment::{Deployment, Endpoint};
 pub use enlist::{Enlisted, START_ANEW, Stand};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
-pub use placement::{DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
+pub use placement::{CollectivesWish, DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
 pub(crate) use rank_arguments::EVIDENCE;
 pub use rank_arguments::{Mode, RankArguments, RankPlan};
 pub(crate) use serve::{check, on_runtime};

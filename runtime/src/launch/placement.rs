@@ -24,6 +24,9 @@ pub struct DeviceFlags {
     /// Type of keys and values on CUDA devices [default: f32]
     #[arg(long, value_enum)]
     pub kv_type: Option<CacheType>,
+    /// Where the ranks' sums meet on CUDA devices: in NCCL, between the hosts, or in NCCL where all ranks of a group can join
+    #[arg(long, value_enum)]
+    pub collectives: Option<CollectivesWish>,
     /// Memory of each rank for KV pages, in MiB; where fewer than --pages fit, all ranks of a group take as many as fit the one with the
     /// least room [default: no limit]
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=16_777_216))]
@@ -40,6 +43,30 @@ pub enum DeviceKind {
     Cpu,
     /// CUDA devices.
     Cuda,
+}
+
+/// Where the sums of a group's ranks are to meet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub enum CollectivesWish {
+    /// In NCCL if every rank joins, or else between the hosts.
+    #[default]
+    Auto,
+    /// Between the hosts.
+    Host,
+    /// In NCCL; a group in which a rank does not join ends.
+    Nccl,
+}
+
+impl CollectivesWish {
+    /// The name on command lines.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Host => "host",
+            Self::Nccl => "nccl",
+        }
+    }
 }
 
 /// Why ranks can not be placed as the command line asks.
@@ -80,6 +107,8 @@ pub enum Placement {
         ordinals: Vec<usize>,
         /// Type of keys and values.
         kv_type: CacheType,
+        /// Where their sums meet.
+        collectives: CollectivesWish,
     },
 }
 
@@ -94,6 +123,8 @@ pub enum RankDevice {
         ordinal: usize,
         /// Type of keys and values.
         kv_type: CacheType,
+        /// Where sums are to meet.
+        collectives: CollectivesWish,
     },
 }
 
@@ -131,12 +162,16 @@ impl DeviceFlags {
         }
         let named = !self.cuda_devices.is_empty();
         let ordinals = if named { self.cuda_devices.clone() } else { (0..count).collect() };
-        Ok(Placement::Cuda { ordinals, kv_type: self.kv_type.unwrap_or_default() })
+        let (kv_type, collectives) = (self.kv_type.unwrap_or_default(), self.collectives.unwrap_or_default());
+        Ok(Placement::Cuda { ordinals, kv_type, collectives })
     }
 
     fn on_cpu(&self, reason: String) -> Result<Placement, PlacementError> {
-        let of_use_elsewhere =
-            [("--cuda-devices", !self.cuda_devices.is_empty()), ("--kv-type", self.kv_type.is_some())];
+        let of_use_elsewhere = [
+            ("--cuda-devices", !self.cuda_devices.is_empty()),
+            ("--kv-type", self.kv_type.is_some()),
+            ("--collectives", self.collectives.is_some()),
+        ];
         match of_use_elsewhere.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(PlacementError::NotOnCpu { flag, reason }),
             None => Ok(Placement::Cpu { reason }),
@@ -150,8 +185,9 @@ impl Placement {
     pub fn of_rank(&self, rank: u32) -> RankDevice {
         match self {
             Self::Cpu { .. } => RankDevice::Cpu,
-            Self::Cuda { ordinals, kv_type } => {
-                RankDevice::Cuda { ordinal: ordinals[rank as usize % ordinals.len()], kv_type: *kv_type }
+            &Self::Cuda { ref ordinals, kv_type, collectives } => {
+                let ordinal = ordinals[rank as usize % ordinals.len()];
+                RankDevice::Cuda { ordinal, kv_type, collectives }
             }
         }
     }
@@ -162,7 +198,7 @@ impl fmt::Display for Placement {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu { reason } => write!(out, "the CPU computes ({reason})"),
-            Self::Cuda { ordinals, kv_type } => {
+            Self::Cuda { ordinals, kv_type, .. } => {
                 let ordinals: Vec<_> = ordinals.iter().map(ToString::to_string).collect();
                 write!(out, "CUDA devices {} compute, KV in {}", ordinals.join(", "), kv_type.name())
             }
@@ -171,6 +207,15 @@ impl fmt::Display for Placement {
 }
 
 impl RankDevice {
+    /// Where the sums of its group are to meet.
+    #[must_use]
+    pub fn collectives(&self) -> CollectivesWish {
+        match self {
+            Self::Cpu => CollectivesWish::Host,
+            Self::Cuda { collectives, .. } => *collectives,
+        }
+    }
+
     /// What all ranks of a group must have in common.
     #[must_use]
     pub fn kind(&self) -> String {
@@ -181,12 +226,14 @@ impl RankDevice {
     }
 }
 
-/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32`.
+/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/auto`.
 impl fmt::Display for RankDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => out.write_str("cpu"),
-            Self::Cuda { ordinal, kv_type } => write!(out, "cuda:{ordinal}/{}", kv_type.name()),
+            Self::Cuda { ordinal, kv_type, collectives } => {
+                write!(out, "cuda:{ordinal}/{}/{}", kv_type.name(), collectives.name())
+            }
         }
     }
 }
@@ -196,13 +243,15 @@ impl FromStr for RankDevice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let cuda = || {
-            let (ordinal, kv_type) = text.strip_prefix("cuda:")?.split_once('/')?;
-            let kv_type = CacheType::from_str(kv_type, false).ok()?;
-            Some(Self::Cuda { ordinal: ordinal.parse().ok()?, kv_type })
+            let mut parts = text.strip_prefix("cuda:")?.splitn(3, '/');
+            let ordinal = parts.next()?.parse().ok()?;
+            let kv_type = CacheType::from_str(parts.next()?, false).ok()?;
+            let collectives = CollectivesWish::from_str(parts.next()?, false).ok()?;
+            Some(Self::Cuda { ordinal, kv_type, collectives })
         };
         match text {
             "cpu" => Ok(Self::Cpu),
-            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32")),
+            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/auto")),
         }
     }
 }
@@ -246,7 +295,7 @@ mod tests {
     fn placement_gives_each_rank_the_device_that_is_named_for_it() {
         let placement = flags(DeviceKind::Auto, &[3, 1]).place_among(4, Ok(4)).unwrap();
         let devices = [0, 1, 2, 3].map(|rank| placement.of_rank(rank).to_string());
-        assert_eq!(devices, ["cuda:3/f32", "cuda:1/f32", "cuda:3/f32", "cuda:1/f32"]);
+        assert_eq!(devices, ["cuda:3/f32/auto", "cuda:1/f32/auto", "cuda:3/f32/auto", "cuda:1/f32/auto"]);
         let beyond = flags(DeviceKind::Cuda, &[0, 4]).place_among(1, Ok(4));
         assert_eq!(beyond, Err(PlacementError::NoSuchDevice { ordinal: 4, count: 4 }));
     }
@@ -257,15 +306,27 @@ mod tests {
         assert!(refused(flags(DeviceKind::Auto, &[0])).starts_with("--cuda-devices is of use"));
         let rounded = DeviceFlags { kv_type: Some(CacheType::Bf16), ..flags(DeviceKind::Auto, &[]) };
         assert!(refused(rounded).starts_with("--kv-type is of use"));
+        let joined = DeviceFlags { collectives: Some(CollectivesWish::Host), ..flags(DeviceKind::Auto, &[]) };
+        assert!(refused(joined).starts_with("--collectives is of use"));
     }
 
     #[test]
     fn placement_of_a_rank_is_read_as_it_was_written() {
-        let cuda = RankDevice::Cuda { ordinal: 12, kv_type: CacheType::Bf16 };
+        let cuda =
+            RankDevice::Cuda { ordinal: 12, kv_type: CacheType::Bf16, collectives: CollectivesWish::Nccl };
         for device in [RankDevice::Cpu, cuda] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
-        for wrong in ["", "gpu", "cuda:/f32", "cuda:0", "cuda:0/f64", "cuda:-1/f32"] {
+        for wrong in [
+            "",
+            "gpu",
+            "cuda:/f32/auto",
+            "cuda:0",
+            "cuda:0/f32",
+            "cuda:0/f64/auto",
+            "cuda:-1/f32/auto",
+            "cuda:0/f32/auto/x",
+        ] {
             assert!(wrong.parse::<RankDevice>().is_err(), "{wrong}");
         }
     }

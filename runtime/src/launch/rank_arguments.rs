@@ -188,6 +188,7 @@ impl RankArguments {
 mod tests {
     use super::*;
     use crate::engine::CacheType;
+    use crate::launch::CollectivesWish;
     use crate::launch::cli::{Cli, Command};
     use clap::Parser;
 
@@ -200,7 +201,11 @@ mod tests {
             epoch: 3,
             deployment: u64::MAX,
             run_directory: "-odd".into(),
-            device: RankDevice::Cuda { ordinal: 3, kv_type: CacheType::Bf16 },
+            device: RankDevice::Cuda {
+                ordinal: 3,
+                kv_type: CacheType::Bf16,
+                collectives: CollectivesWish::Nccl,
+            },
             transport: Transport::Tcp,
             handshake_tries: 9,
             bootstrap: Some("[::1]:70".parse().unwrap()),

@@ -12,11 +12,13 @@ use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
 use super::prefill::PrefillHands;
 use super::site::{Communicator, Site};
 use super::start::{Life, start};
-use crate::engine::{Backend, KvCache, Llama};
+use crate::engine::{Backend, BackendError, KvCache, Llama};
 use crate::fabric::{FabricLimits, PrefillFabric};
 use crate::group::{AnyMember, Forming};
-use crate::launch::{Mode, RankPlan};
+use crate::launch::{CollectivesWish, Mode, RankPlan};
+use crate::supervisor::say;
 use crate::wire::{RankToFront, Role, Room};
+use lockstep_kernels::NAME_BYTES;
 use lockstep_spec::agreed::Words;
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::digest::Digest;
@@ -32,6 +34,8 @@ use std::time::Duration;
 const FORMING: Duration = Duration::from_secs(60);
 /// How long the device waits for room in the queue to a decode peer before it fails the leg: well below what its own peers wait for it.
 const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
+/// How long the ranks' devices may take to join a communicator: less than a rank waits for one that prepares.
+const JOINING: Duration = Duration::from_secs(30);
 /// Bytes of the longest control payload.
 const CONTROL_BYTES: usize = 1 << 20;
 
@@ -65,6 +69,7 @@ impl<'a, B: Backend> Rank<'a, B> {
         let mut preparing = Preparing { plan, model: &mut model, cache: None };
         let configuration = open(starting, &mut control, &mut preparing, last_ticket)?;
         let cache = preparing.cache.ok_or(RankError::NoCache)?;
+        check_collectives(plan, &configuration)?;
         let header = header(plan, &configuration);
         recorder.open(header, plan.trace_file().as_deref()).map_err(RankError::Trace)?;
         Ok(Self { plan, site, front, inbox, model, cache, control, configuration })
@@ -166,8 +171,19 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
         brief_words: GroupConfiguration::least_brief_words(plan.slots).saturating_add(4096),
         deadline_ticks: DEADLINE_TICKS,
         stop_tokens,
-        collectives: Collectives::Host,
+        collectives: match plan.device.collectives() {
+            CollectivesWish::Auto | CollectivesWish::Nccl => Collectives::Device,
+            CollectivesWish::Host => Collectives::Host,
+        },
         forwards: Forwards::Eager,
+    }
+}
+
+/// Ends the group, all its ranks alike, if it has not come to what the operator demands.
+fn check_collectives(plan: &RankPlan, configuration: &GroupConfiguration) -> Result<(), RankError> {
+    match (plan.device.collectives(), configuration.collectives) {
+        (CollectivesWish::Nccl, Collectives::Host) => Err(RankError::NotJoined),
+        (CollectivesWish::Nccl | CollectivesWish::Auto | CollectivesWish::Host, _) => Ok(()),
     }
 }
 
@@ -191,20 +207,59 @@ struct Preparing<'a, B: Backend> {
     cache: Option<KvCache<B::Buffer>>,
 }
 
+impl<B: Backend> Preparing<'_, B> {
+    /// Says why sums do not meet on the devices.
+    fn tell(&self, why: &BackendError) {
+        say(&format!("lockstep {}: {why}; sums meet between the hosts", self.plan.name()));
+    }
+
+    /// Pages that fit this rank's memory, which depends on its share of the heads.
+    fn room(&mut self) -> Result<u32, RankError> {
+        let page = self.model.page_bytes(self.plan.page_size as usize)? as u64;
+        let free = self.model.backend().free_bytes().map(|free| free / 10 * 9);
+        let bytes = [self.plan.kv_memory, free].into_iter().flatten().min().unwrap_or(u64::MAX);
+        Ok(u32::try_from(bytes / page).unwrap_or(u32::MAX))
+    }
+
+    /// The communicator's name, if this rank's device can join one; only the leader makes a name.
+    fn name(&mut self) -> Result<Words, BackendError> {
+        self.model.backend().joins()?;
+        let bytes = if self.plan.rank == 0 { self.model.backend().name_group()? } else { [0; NAME_BYTES] };
+        Ok(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+    }
+
+    fn join(&mut self, name: &[u64]) -> Result<(), BackendError> {
+        let mut bytes = [0; NAME_BYTES];
+        bytes.as_chunks_mut().0.iter_mut().zip(name).for_each(|(place, word)| *place = word.to_le_bytes());
+        let shard = self.model.shard();
+        self.model.backend().join(&bytes, shard, JOINING)
+    }
+}
+
 impl<B: Backend> Prepare for Preparing<'_, B> {
-    /// As many pages as the memory for them holds, where it has a limit; that depends on this rank's share of the heads.
     fn offer(&mut self) -> Result<Offer, RankError> {
-        let page = self.model.cache(self.plan.page_size as usize, 1)?.page_bytes() as u64;
-        let pages = self.plan.kv_memory.map_or(u64::MAX, |bytes| bytes / page);
-        Ok(Offer { pages: u32::try_from(pages).unwrap_or(u32::MAX), connects: false, name: Words::new() })
+        let pages = self.room()?;
+        let name = match self.plan.device.collectives() {
+            CollectivesWish::Auto | CollectivesWish::Nccl => {
+                self.name().inspect_err(|why| self.tell(why)).ok()
+            }
+            CollectivesWish::Host => None,
+        };
+        Ok(Offer { pages, connects: name.is_some(), name: name.unwrap_or_default() })
     }
 
-    fn prepare(&mut self, pages: u32, _joining: Option<Joining>) -> Result<Preparation, RankError> {
+    fn prepare(&mut self, pages: u32, joining: Option<Joining>) -> Result<Preparation, RankError> {
+        let connected = match joining {
+            Some((_entry, name)) => self.join(&name).inspect_err(|why| self.tell(why)).is_ok(),
+            None => false,
+        };
         self.cache = Some(self.model.cache(self.plan.page_size as usize, pages as usize)?);
-        Ok(Preparation { connected: false, captured: false })
+        Ok(Preparation { connected, captured: false })
     }
 
-    fn disconnect(&mut self) {}
+    fn disconnect(&mut self) {
+        self.model.backend().leave();
+    }
 }
 
 fn form(

@@ -67,6 +67,11 @@ pub(super) enum RankError {
     /// The trace's file.
     #[error("the trace cannot be begun: {0}; name an empty directory that can be written with --trace")]
     Trace(std::io::Error),
+    /// A rank did not join the communicator that the operator asked for.
+    #[error(
+        "not every rank of the group joined NCCL's communicator, as --collectives nccl demands: see the ranks' log for the reason, or use --collectives auto"
+    )]
+    NotJoined,
     /// The group started, and this rank was not told to take memory for pages.
     #[error("the group started before this rank had pages")]
     NoCache,
@@ -111,6 +116,7 @@ impl RankError {
             | Self::Thread(..)
             | Self::TooManyPages { .. }
             | Self::Trace(_)
+            | Self::NotJoined
             | Self::NoCache
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),

@@ -114,7 +114,7 @@ impl<'a> Life<'a> {
         let line = Line { front, inbox, inputs };
         match self.plan.device {
             RankDevice::Cpu => self.serve_on(CpuBackend::new(threads(self.plan.size))?, line, last_ticket),
-            RankDevice::Cuda { ordinal, kv_type } => {
+            RankDevice::Cuda { ordinal, kv_type, .. } => {
                 self.serve_on(DeviceBackend::new(Cuda::open(ordinal)?, kv_type), line, last_ticket)
             }
         }

@@ -9,17 +9,20 @@
 
 mod batch;
 
+use std::time::Duration;
+
 use lockstep_kernels::operations::attention::{Attention, tile_limit};
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Buffer, Device, Element, Operation};
+use lockstep_kernels::{Buffer, Device, Element, Grouped, NAME_BYTES, Operation, Seat};
 
-use super::all_reduce::AllReduce;
+use super::all_reduce::{AllReduce, CollectiveError};
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::config::Shard;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
 
@@ -104,7 +107,7 @@ impl<D: Device> DeviceBackend<D> {
     }
 }
 
-impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
+impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
     type Buffer = D::Buffer;
     type Batch<'rows> = DeviceBatch<D::Buffer>;
 
@@ -206,6 +209,9 @@ impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
+        if self.device.all_reduce_sum(summand).map_err(CollectiveError::new)? {
+            return Ok(());
+        }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
         group.all_reduce_sum(&mut values)?;
         *summand = self.device.upload(&values).map_err(BackendError::new)?;
@@ -233,6 +239,36 @@ impl<D: Device<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
 
     fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, BackendError> {
         self.device.download(&activation).map_err(BackendError::new)
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.device.free_bytes()
+    }
+
+    fn joins(&self) -> Result<(), BackendError> {
+        self.device.joins().map_err(BackendError::new)
+    }
+
+    fn name_group(&mut self) -> Result<[u8; NAME_BYTES], BackendError> {
+        self.device.name_group().map_err(BackendError::new)
+    }
+
+    fn join(
+        &mut self,
+        name: &[u8; NAME_BYTES],
+        shard: Shard,
+        patience: Duration,
+    ) -> Result<(), BackendError> {
+        let seat = Seat { rank: shard.rank, size: shard.size };
+        self.device.join(name, seat, patience).map_err(BackendError::new)
+    }
+
+    fn leave(&mut self) {
+        self.device.leave();
+    }
+
+    fn settle(&mut self, deadline: Duration) -> Result<(), ForwardError> {
+        Ok(self.device.settle(deadline).map_err(CollectiveError::new)?)
     }
 
     fn cache(&mut self, shape: CacheShape) -> Result<KvCache<D::Buffer>, CacheError> {

@@ -1,0 +1,76 @@
+//! Devices of a group of ranks that combine buffers among themselves, in the order of each device's operations.
+
+use std::error::Error;
+use std::time::Duration;
+
+use crate::device::Device;
+
+/// Why devices do not form a group, or one of them does not go on.
+pub type GroupTrouble = Box<dyn Error + Send + Sync>;
+
+/// Bytes of the name by which devices find each other.
+pub const NAME_BYTES: usize = 128;
+
+const BETWEEN_HOSTS: &str = "devices of this kind meet between the hosts only";
+
+/// A device's place in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Its rank, below the size.
+    pub rank: usize,
+    /// Devices of the group.
+    pub size: usize,
+}
+
+/// A device that may be in a group. By default it cannot: what its rank combines with others goes by way of the hosts.
+pub trait Grouped: Device {
+    /// Whether it can join a group.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn joins(&self) -> Result<(), GroupTrouble> {
+        Err(BETWEEN_HOSTS.into())
+    }
+
+    /// A fresh name for a group; one rank makes it, and it must live until all have joined.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn name_group(&mut self) -> Result<[u8; NAME_BYTES], GroupTrouble> {
+        Err(BETWEEN_HOSTS.into())
+    }
+
+    /// Joins the group of this name; returns when all have joined.
+    ///
+    /// # Errors
+    /// If not all have within `patience`.
+    fn join(
+        &mut self,
+        _name: &[u8; NAME_BYTES],
+        _seat: Seat,
+        _patience: Duration,
+    ) -> Result<(), GroupTrouble> {
+        Err(BETWEEN_HOSTS.into())
+    }
+
+    /// Leaves its group, if it is in one, without a word to the others.
+    fn leave(&mut self) {}
+
+    /// Replaces `summand` by its sum over the group, now or later but in order; `false` if it is in none.
+    ///
+    /// # Errors
+    /// If the device refuses it. That a peer does not come shows in [`settle`](Self::settle).
+    fn all_reduce_sum(&mut self, _summand: &mut Self::Buffer) -> Result<bool, GroupTrouble> {
+        Ok(false)
+    }
+
+    /// Waits until every operation before has run.
+    ///
+    /// # Errors
+    /// What a device of the group failed with, or that a peer has not come within `deadline`.
+    fn settle(&mut self, _deadline: Duration) -> Result<(), GroupTrouble> {
+        Ok(())
+    }
+}
+
+impl Grouped for crate::cpu::Cpu {}
