@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,9 @@ use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, CudaError, GroupId,
 use lockstep_kernels::{Device, Element};
 use serde_json::{Value, json};
 
+/// Rounds of a measurement, and words of its vote.
+const ROUNDS: usize = 200;
+const WORDS: usize = 64;
 /// How long ranks wait for each other where nobody is to fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long they wait for one that will not come.
@@ -21,21 +25,18 @@ const SKIPPED: u64 = 3;
 
 /// Who this process is, and how the group finds itself.
 pub(crate) struct Place {
-    pub(crate) member: Member,
-    pub(crate) id: PathBuf,
-    pub(crate) scenario: String,
+    device: usize,
+    member: Member,
+    id: PathBuf,
+    scenario: String,
 }
 
 impl Place {
-    /// Of `<rank> <size> <file> <scenario>`.
-    pub(crate) fn parse(
-        rank: &str,
-        size: &str,
-        id: &str,
-        scenario: &str,
-    ) -> Result<Self, std::num::ParseIntError> {
-        let member = Member { rank: rank.parse()?, size: size.parse()? };
-        Ok(Self { member, id: id.into(), scenario: scenario.to_owned() })
+    /// Of `<device> <rank> <size> <id's file> <scenario>`.
+    pub(crate) fn parse(numbers: [&str; 3], id: &str, scenario: &str) -> Result<Self, ParseIntError> {
+        let [device, rank, size] = numbers.map(str::parse);
+        let member = Member { rank: rank?, size: size? };
+        Ok(Self { device: device?, member, id: id.into(), scenario: scenario.to_owned() })
     }
 
     fn is_last(&self) -> bool {
@@ -60,18 +61,18 @@ impl Place {
 
 /// Plays the scenario; what the rank found.
 pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
-    let shared = place.scenario == "one-device";
-    let mut cuda = Cuda::open(if shared { 0 } else { place.member.rank })?;
+    let mut cuda = Cuda::open(place.device)?;
     let patience = if place.scenario == "alone" { SHORT } else { PATIENCE };
     let communicator = Communicator::join(&cuda, &place.group()?, place.member, patience)?;
     match place.scenario.as_str() {
-        "reduce" | "one-device" => reduce(&mut cuda, communicator),
+        "reduce" => reduce(&mut cuda, communicator),
         "skip" => skip(&mut cuda, communicator, place.is_last()),
         "hang" => hang(&mut cuda, communicator, place.is_last()),
         "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
         "graph" => graph(&mut cuda, communicator),
         "graph-skip" => graph_skip(&mut cuda, communicator, place.is_last()),
         "fence" => fence(&mut cuda, communicator, place.is_last()),
+        "latency" => latency(&mut cuda, communicator),
         "die" => die(&mut cuda, communicator, place.is_last()),
         other => Err(format!("no scenario {other}").into()),
     }
@@ -79,7 +80,8 @@ pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
 
 /// Collectives of every kind and of sizes that need several pieces; the ranks' inputs differ.
 fn reduce(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
-    let rank = u32::try_from(communicator.watch().member().rank)?;
+    let Member { rank, size } = communicator.watch().member();
+    let rank = u32::try_from(rank)?;
     let mut sums = Vec::new();
     for length in [1, 1000, 40_000] {
         let mut buffer =
@@ -95,7 +97,7 @@ fn reduce(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<
     let mut word = cuda.upload(&[rank + 40])?;
     communicator.all_reduce(Reduction::Sum, &mut narrow)?;
     communicator.all_reduce(Reduction::Min, &mut votes)?;
-    let entered = communicator.broadcast(1, &mut word)?;
+    let entered = communicator.broadcast(size - 1, &mut word)?;
     communicator.wait(PATIENCE)?;
     let answer = json!({
         "sums": sums,
@@ -245,4 +247,34 @@ fn fence(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<
         seen.push(fence.reached()?);
     }
     Ok(json!({ "seen": seen }))
+}
+
+/// The vote in the device's stream: how long a rank waits for one, by itself and as a graph.
+fn latency(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; WORDS])?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 1))?;
+    let eager = median_micros(|| {
+        communicator.all_reduce(Reduction::Min, &mut votes)?;
+        Ok(communicator.wait(PATIENCE)?)
+    })?;
+    let replayed = median_micros(|| {
+        cuda.replay(&graph)?;
+        Ok(communicator.wait(PATIENCE)?)
+    })?;
+    drop(graph);
+    communicator.finish(PATIENCE)?;
+    Ok(json!({ "words": WORDS, "rounds": ROUNDS, "eager_us": eager, "graph_us": replayed }))
+}
+
+fn median_micros(mut round: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        round()?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[ROUNDS / 2].as_secs_f64() * 1e6)
 }

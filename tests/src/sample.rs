@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 const ROWS: u32 = 3;
 const WIDTH: u32 = 96;
 const OUTPUTS: u32 = 40;
+const EPSILON: f64 = 1e-5;
 /// Rows of the table.
 pub const ENTRIES: u32 = 50;
 /// Indices that tests begin with, and others.
@@ -78,7 +79,14 @@ impl<B: Buffer> Sample<B> {
         let Outputs { logits, tokens } = outputs;
         device.run(GatherRows { output: rows, table, indices, entries: ENTRIES, width: WIDTH })?;
         let (input, width) = (&*rows, WIDTH);
-        device.run(RmsNorm { output: normed, input, weight: ones, rows: ROWS, width, epsilon: 1e-5 })?;
+        device.run(RmsNorm {
+            output: normed,
+            input,
+            weight: ones,
+            rows: ROWS,
+            width,
+            epsilon: EPSILON as f32,
+        })?;
         let (input, outputs) = (&*normed, OUTPUTS);
         device.run(Matmul { output: mapped, input, weight, rows: ROWS, outputs, inputs: WIDTH })?;
         device.run(SiluMul { output: logits, gate: mapped, up: mapped, count: ROWS * OUTPUTS })?;
@@ -106,6 +114,46 @@ pub fn compute<D: Device>(device: &mut D, indices: [u32; 3]) -> Result<Outcome, 
     let mut sample = Sample::upload(device, indices)?;
     sample.run(device)?;
     sample.outputs.outcome(device)
+}
+
+/// The outcome as plain arithmetic gives it, in `f64`: logits, tokens.
+#[must_use]
+pub fn reference(indices: [u32; 3]) -> (Vec<f64>, Vec<u32>) {
+    let (table, weight) = (widened(ENTRIES * WIDTH), widened(OUTPUTS * WIDTH));
+    let logits_of = |index: u32| -> Vec<f64> {
+        let row = &table[(index * WIDTH) as usize..][..WIDTH as usize];
+        let mean_square = row.iter().map(|x| x * x).sum::<f64>() / f64::from(WIDTH);
+        let scale = 1.0 / (mean_square + EPSILON).sqrt();
+        let columns = weight.chunks(WIDTH as usize);
+        let mapped = columns.map(|column| column.iter().zip(row).map(|(w, x)| w * x * scale).sum::<f64>());
+        mapped.map(|x| x / (1.0 + (-x).exp()) * x).collect()
+    };
+    let rows = indices.map(logits_of);
+    let tokens = rows
+        .iter()
+        .map(|row| (0u32..).zip(row).max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(token, _)| token));
+    (rows.concat(), tokens.collect())
+}
+
+impl Outcome {
+    /// The largest difference from the reference, beside the reference's size.
+    #[must_use]
+    pub fn largest_error(&self, (logits, _): &(Vec<f64>, Vec<u32>)) -> f64 {
+        let found = self.logits.iter().map(|&bits| f64::from(f32::from_bits(bits)));
+        found
+            .zip(logits)
+            .map(|(found, logit)| (found - logit).abs() / (logit.abs() + 1.0))
+            .fold(0.0, f64::max)
+    }
+}
+
+fn widened(count: u32) -> Vec<f64> {
+    let bits = bf16(count);
+    bits.as_chunks::<2>()
+        .0
+        .iter()
+        .map(|&half| f32::from_bits(u32::from(u16::from_le_bytes(half)) << 16).into())
+        .collect()
 }
 
 /// As many numbers between -2 and 2 as bfloat16, the same every time.

@@ -3,6 +3,7 @@
 use lockstep_kernels::cpu::{Compiler, Sanitizers, Source};
 use lockstep_tests::sample::{INDICES, Outcome, compute};
 use lockstep_tests::server::output;
+use serde_json::Value;
 
 use crate::common::{cache, device_rank, run, standin};
 
@@ -15,8 +16,10 @@ fn on_the_cpu(indices: [u32; 3]) -> Outcome {
 fn device_computes_what_the_cpu_computes_from_the_same_sources() {
     let (code, answer, errors) = run(&["kernels", "0"]);
     assert_eq!(code, 0, "{errors}");
-    let found: Outcome = serde_json::from_str(&answer).unwrap();
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let found: Outcome = serde_json::from_value(answer["outcome"].clone()).unwrap();
     assert_eq!(found, on_the_cpu(INDICES[0]));
+    assert!(answer["largest_error"].as_f64().unwrap() < 1e-5 && answer["tokens_equal"] == true, "{answer}");
     assert!(found.tokens.iter().any(|&token| token != 0), "a choice that cannot be wrong: {found:?}");
 }
 
@@ -70,7 +73,7 @@ fn device_streams_run_on_their_own_and_wait_for_events() {
 fn device_replays_a_graph_with_the_same_bits_and_what_its_buffers_hold_then() {
     let (code, answer, errors) = run(&["graph", "0"]);
     assert_eq!(code, 0, "{errors}");
-    let found: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let found: Value = serde_json::from_str(&answer).unwrap();
     let of = |name: &str| serde_json::from_value::<Outcome>(found[name].clone()).unwrap();
     assert!(of("captured").logits.iter().all(|&bits| bits == 0), "it ran while it was captured");
     assert_eq!(of("replayed"), on_the_cpu(INDICES[0]));
