@@ -83,7 +83,7 @@ fn compiled(cache: &Path, name: &str, files: &[&str], kernels: &[Source]) -> Res
 
 /// Makes `name` another name of the file `library`; tests in other processes may do the same at the same time.
 fn link(library: &Path, name: &Path) -> io::Result<()> {
-    let inode = |path: &Path| fs::metadata(path).map(|file| file.ino());
+    let inode = |path: &Path| fs::symlink_metadata(path).map(|file| file.ino());
     if inode(name).is_ok_and(|own| inode(library).is_ok_and(|wanted| own == wanted)) {
         return Ok(());
     }

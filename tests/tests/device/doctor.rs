@@ -92,7 +92,7 @@ fn doctor_fails_for_what_serve_refuses_and_says_the_same() {
         &["--port", &port],
         &["--port", "0", "--model", "/nowhere"],
         &["--port", "0", "--device", "cuda", "--cuda-devices", "7"],
-        &["--port", "0", "--pages", "1"],
+        &["--port", "0", "--pages", "1", "--page-size", "8"],
     ];
     for words in cases {
         let lent =

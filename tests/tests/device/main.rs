@@ -6,3 +6,4 @@ mod common;
 mod doctor;
 mod driver;
 mod group;
+mod prepared;
