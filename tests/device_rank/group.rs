@@ -62,11 +62,13 @@ impl Place {
 /// Plays the scenario; what the rank found.
 pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
     let mut cuda = Cuda::open(place.device)?;
-    let patience = if place.scenario == "alone" { SHORT } else { PATIENCE };
+    let lonely = ["alone", "first"].contains(&place.scenario.as_str());
+    let patience = if lonely { SHORT } else { PATIENCE };
     let communicator = Communicator::join(&cuda, &place.group()?, place.member, patience)?;
     match place.scenario.as_str() {
         "reduce" => reduce(&mut cuda, communicator),
         "skip" => skip(&mut cuda, communicator, place.is_last()),
+        "first" => first(&mut cuda, communicator, place.is_last()),
         "hang" => hang(&mut cuda, communicator, place.is_last()),
         "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
         "graph" => graph(&mut cuda, communicator),
@@ -118,8 +120,8 @@ fn skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
             thread::sleep(3 * SHORT);
             return Ok(json!({ "skipped": SKIPPED }));
         }
-        communicator.all_reduce(Reduction::Min, &mut votes)?;
-        if let Err(stuck) = communicator.wait(SHORT) {
+        let entered = communicator.all_reduce(Reduction::Min, &mut votes)?;
+        if let Err(stuck) = communicator.wait(if entered == SKIPPED { SHORT } else { PATIENCE }) {
             break stuck;
         }
     };
@@ -136,9 +138,23 @@ fn skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
     }))
 }
 
-/// The last rank enters nothing; the others' thread hangs in a download, and a watchdog frees it.
+/// The last rank enters nothing at all, so that the others do not even connect.
+fn first(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; 8])?;
+    if last {
+        thread::sleep(3 * SHORT);
+        return Ok(json!({}));
+    }
+    let error = communicator.all_reduce(Reduction::Min, &mut votes).err().map(|error| error.to_string());
+    communicator.watch().abort(ABORT)?;
+    Ok(json!({ "error": error, "freed": cuda.download::<u64>(&votes).is_ok() }))
+}
+
+/// The last rank enters no second collective; the others' thread hangs in a download, and a watchdog frees it.
 fn hang(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
     let mut votes = cuda.upload(&[1u64; 8])?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
     if last {
         thread::sleep(3 * SHORT);
         return Ok(json!({}));

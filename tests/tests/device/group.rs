@@ -90,9 +90,16 @@ fn group_whose_rank_skips_a_collective_is_named_and_aborted_by_the_others() {
 #[test]
 fn group_that_hangs_in_a_download_is_freed_by_another_thread() {
     let found = answer(&play("hang", 2)[0]);
-    assert_eq!(found["barked"], json!({ "entered": 1, "error": null }));
+    assert_eq!(found["barked"], json!({ "entered": 2, "error": null }));
     assert_eq!(found["freed"], json!(true), "the thread that hung is free");
     assert!(text(&found["check"]).contains("rank 0 of 2 was aborted"), "{found}");
+}
+
+#[test]
+fn group_whose_rank_enters_nothing_is_told_by_the_others_which_cannot_connect() {
+    let found = answer(&play("first", 2)[0]);
+    assert!(text(&found["error"]).starts_with("rank 0 of 2 could not all-reduce within 300ms"), "{found}");
+    assert_eq!(found["freed"], json!(true));
 }
 
 #[test]
