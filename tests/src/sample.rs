@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const ROWS: u32 = 3;
 const WIDTH: u32 = 96;
 const OUTPUTS: u32 = 40;
-const EPSILON: f64 = 1e-5;
+const EPSILON: f32 = 1e-5;
 /// Rows of the table.
 pub const ENTRIES: u32 = 50;
 /// Indices that tests begin with, and others.
@@ -79,14 +79,7 @@ impl<B: Buffer> Sample<B> {
         let Outputs { logits, tokens } = outputs;
         device.run(GatherRows { output: rows, table, indices, entries: ENTRIES, width: WIDTH })?;
         let (input, width) = (&*rows, WIDTH);
-        device.run(RmsNorm {
-            output: normed,
-            input,
-            weight: ones,
-            rows: ROWS,
-            width,
-            epsilon: EPSILON as f32,
-        })?;
+        device.run(RmsNorm { output: normed, input, weight: ones, rows: ROWS, width, epsilon: EPSILON })?;
         let (input, outputs) = (&*normed, OUTPUTS);
         device.run(Matmul { output: mapped, input, weight, rows: ROWS, outputs, inputs: WIDTH })?;
         device.run(SiluMul { output: logits, gate: mapped, up: mapped, count: ROWS * OUTPUTS })?;
@@ -123,7 +116,7 @@ pub fn reference(indices: [u32; 3]) -> (Vec<f64>, Vec<u32>) {
     let logits_of = |index: u32| -> Vec<f64> {
         let row = &table[(index * WIDTH) as usize..][..WIDTH as usize];
         let mean_square = row.iter().map(|x| x * x).sum::<f64>() / f64::from(WIDTH);
-        let scale = 1.0 / (mean_square + EPSILON).sqrt();
+        let scale = 1.0 / (mean_square + f64::from(EPSILON)).sqrt();
         let columns = weight.chunks(WIDTH as usize);
         let mapped = columns.map(|column| column.iter().zip(row).map(|(w, x)| w * x * scale).sum::<f64>());
         mapped.map(|x| x / (1.0 + (-x).exp()) * x).collect()
