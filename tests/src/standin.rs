@@ -14,7 +14,8 @@ use crate::places::workspace;
 
 /// The folder of the sources, in the workspace.
 const SOURCES: &str = "tests/standin";
-const CUDA_FILES: [&str; 4] = ["standin.hpp", "memory.cpp", "standin_cuda.cpp", "stream.cpp"];
+const CUDA_FILES: [&str; 6] =
+    ["driver.hpp", "memory.cpp", "standin.hpp", "standin_cuda.cpp", "standin_streams.cpp", "stream.cpp"];
 
 /// A folder with the libraries under the names that are looked for.
 #[derive(Clone, Debug)]
