@@ -168,6 +168,8 @@ fn hang(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
         "barked": barked,
         "freed": freed,
         "check": communicator.check().err().map(|error| error.to_string()),
+        // The stream has ended, but with void results.
+        "wait": communicator.wait(PATIENCE).err().map(|error| error.to_string()),
     }))
 }
 

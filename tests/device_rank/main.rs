@@ -17,6 +17,8 @@ mod misuse;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use lockstep_kernels::cuda::Cuda;
 use lockstep_tests::sample::{self, INDICES};
@@ -24,7 +26,15 @@ use serde_json::json;
 
 use group::Place;
 
+/// Longest run, whatever hangs; a driver that spins cannot be waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn main() -> ExitCode {
+    thread::spawn(|| {
+        thread::sleep(LIMIT);
+        eprintln!("device-rank: not done within {LIMIT:?}");
+        std::process::exit(3);
+    });
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match run(&words) {
