@@ -2,8 +2,6 @@
 // complete, until all have returned. When nothing ran and nothing was released, the block is stuck: that is the bug.
 #include "fiber_shim.hpp"
 
-#include <ucontext.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "context.hpp"
+
 namespace fiber {
 namespace {
 
@@ -23,7 +23,7 @@ constexpr size_t STACK_BYTES = 64 << 10;
 enum class State { Ready, AtBarrier, AtWarp, Returned };
 
 struct Thread {
-    ucontext_t context;
+    Context context;
     State state;
     Index index;
     unsigned number;
@@ -70,7 +70,7 @@ private:
 
     void (*const kernel)(void**);
     void** const arguments;
-    ucontext_t scheduler{};
+    Context scheduler{};
     std::vector<Thread> threads;
     std::vector<unsigned> order;
     Site last_barrier{"the start", 0};
@@ -79,7 +79,7 @@ private:
     std::mt19937 random;
 };
 
-Block* current = nullptr; // ucontext starts a fiber without arguments
+Block* current = nullptr; // a fiber starts without arguments
 
 Block::Block(const Grid& of, void (*body)(void**), void** values)
     : grid(of), kernel(body), arguments(values),
@@ -96,7 +96,7 @@ void Block::enter() {
 void Block::wait(State state, Site site) {
     running->state = state;
     running->site = site;
-    swapcontext(&running->context, &scheduler);
+    switch_context(running->context, scheduler);
 }
 
 // Leaves the thread for good.
@@ -115,10 +115,7 @@ void Block::prepare() {
         thread.state = State::Ready;
         thread.number = number;
         thread.index = {number % size.x, number / size.x % size.y, number / (size.x * size.y)};
-        getcontext(&thread.context);
-        thread.context.uc_stack.ss_sp = &stacks[number * STACK_BYTES];
-        thread.context.uc_stack.ss_size = STACK_BYTES;
-        makecontext(&thread.context, &Block::enter, 0);
+        thread.context.prepare(&stacks[number * STACK_BYTES], STACK_BYTES, &Block::enter);
     }
 }
 
@@ -150,7 +147,7 @@ bool Block::run_ready() {
             ran = true;
             running = &threads[number];
             now.thread = number + 1;
-            swapcontext(&scheduler, &running->context);
+            switch_context(scheduler, running->context);
             if (!ended.empty()) {
                 fail(ended);
             }

@@ -2,14 +2,18 @@
 
 use std::error::Error;
 use std::fs;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, GroupId, Member, Reduction, Watch};
+use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, CudaError, GroupId, Member, Reduction, Watch};
 use lockstep_kernels::{Device, Element};
 use serde_json::{Value, json};
 
+/// Rounds of a measurement, and words of its vote.
+const ROUNDS: usize = 200;
+const WORDS: usize = 64;
 /// How long ranks wait for each other where nobody is to fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long they wait for one that will not come.
@@ -21,21 +25,18 @@ const SKIPPED: u64 = 3;
 
 /// Who this process is, and how the group finds itself.
 pub(crate) struct Place {
-    pub(crate) member: Member,
-    pub(crate) id: PathBuf,
-    pub(crate) scenario: String,
+    device: usize,
+    member: Member,
+    id: PathBuf,
+    scenario: String,
 }
 
 impl Place {
-    /// Of `<rank> <size> <file> <scenario>`.
-    pub(crate) fn parse(
-        rank: &str,
-        size: &str,
-        id: &str,
-        scenario: &str,
-    ) -> Result<Self, std::num::ParseIntError> {
-        let member = Member { rank: rank.parse()?, size: size.parse()? };
-        Ok(Self { member, id: id.into(), scenario: scenario.to_owned() })
+    /// Of `<device> <rank> <size> <id's file> <scenario>`.
+    pub(crate) fn parse(numbers: [&str; 3], id: &str, scenario: &str) -> Result<Self, ParseIntError> {
+        let [device, rank, size] = numbers.map(str::parse);
+        let member = Member { rank: rank?, size: size? };
+        Ok(Self { device: device?, member, id: id.into(), scenario: scenario.to_owned() })
     }
 
     fn is_last(&self) -> bool {
@@ -60,15 +61,20 @@ impl Place {
 
 /// Plays the scenario; what the rank found.
 pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
-    let shared = place.scenario == "one-device";
-    let mut cuda = Cuda::open(if shared { 0 } else { place.member.rank })?;
-    let patience = if place.scenario == "alone" { SHORT } else { PATIENCE };
+    let mut cuda = Cuda::open(place.device)?;
+    let lonely = ["alone", "first"].contains(&place.scenario.as_str());
+    let patience = if lonely { SHORT } else { PATIENCE };
     let communicator = Communicator::join(&cuda, &place.group()?, place.member, patience)?;
     match place.scenario.as_str() {
-        "reduce" | "one-device" => reduce(&mut cuda, communicator),
+        "reduce" => reduce(&mut cuda, communicator),
         "skip" => skip(&mut cuda, communicator, place.is_last()),
+        "first" => first(&mut cuda, communicator, place.is_last()),
         "hang" => hang(&mut cuda, communicator, place.is_last()),
         "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
+        "graph" => graph(&mut cuda, communicator),
+        "graph-skip" => graph_skip(&mut cuda, communicator, place.is_last()),
+        "fence" => fence(&mut cuda, communicator, place.is_last()),
+        "latency" => latency(&mut cuda, communicator),
         "die" => die(&mut cuda, communicator, place.is_last()),
         other => Err(format!("no scenario {other}").into()),
     }
@@ -76,7 +82,8 @@ pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
 
 /// Collectives of every kind and of sizes that need several pieces; the ranks' inputs differ.
 fn reduce(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
-    let rank = u32::try_from(communicator.watch().member().rank)?;
+    let Member { rank, size } = communicator.watch().member();
+    let rank = u32::try_from(rank)?;
     let mut sums = Vec::new();
     for length in [1, 1000, 40_000] {
         let mut buffer =
@@ -92,7 +99,7 @@ fn reduce(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<
     let mut word = cuda.upload(&[rank + 40])?;
     communicator.all_reduce(Reduction::Sum, &mut narrow)?;
     communicator.all_reduce(Reduction::Min, &mut votes)?;
-    let entered = communicator.broadcast(1, &mut word)?;
+    let entered = communicator.broadcast(size - 1, &mut word)?;
     communicator.wait(PATIENCE)?;
     let answer = json!({
         "sums": sums,
@@ -113,8 +120,8 @@ fn skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
             thread::sleep(3 * SHORT);
             return Ok(json!({ "skipped": SKIPPED }));
         }
-        communicator.all_reduce(Reduction::Min, &mut votes)?;
-        if let Err(stuck) = communicator.wait(SHORT) {
+        let entered = communicator.all_reduce(Reduction::Min, &mut votes)?;
+        if let Err(stuck) = communicator.wait(if entered == SKIPPED { SHORT } else { PATIENCE }) {
             break stuck;
         }
     };
@@ -131,9 +138,23 @@ fn skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
     }))
 }
 
-/// The last rank enters nothing; the others' thread hangs in a download, and a watchdog frees it.
+/// The last rank enters nothing at all, so that the others do not even connect.
+fn first(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; 8])?;
+    if last {
+        thread::sleep(3 * SHORT);
+        return Ok(json!({}));
+    }
+    let error = communicator.all_reduce(Reduction::Min, &mut votes).err().map(|error| error.to_string());
+    communicator.watch().abort(ABORT)?;
+    Ok(json!({ "error": error, "freed": cuda.download::<u64>(&votes).is_ok() }))
+}
+
+/// The last rank enters no second collective; the others' thread hangs in a download, and a watchdog frees it.
 fn hang(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
     let mut votes = cuda.upload(&[1u64; 8])?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
     if last {
         thread::sleep(3 * SHORT);
         return Ok(json!({}));
@@ -147,6 +168,8 @@ fn hang(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<V
         "barked": barked,
         "freed": freed,
         "check": communicator.check().err().map(|error| error.to_string()),
+        // The stream has ended, but with void results.
+        "wait": communicator.wait(PATIENCE).err().map(|error| error.to_string()),
     }))
 }
 
@@ -178,4 +201,98 @@ fn die(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Va
     communicator.all_reduce(Reduction::Min, &mut votes)?;
     let error = communicator.wait(SHORT).err().map(|error| error.to_string());
     Ok(json!({ "error": error }))
+}
+
+/// A graph with a collective, replayed while its input changes.
+fn graph(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
+    let rank = u64::try_from(communicator.watch().member().rank)?;
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    // What a collective sets up when it is the first of its communicator is not to be captured.
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 1))?;
+    let mut found = Vec::new();
+    for step in 1..=3 {
+        cuda.overwrite(&mut votes, &[10 * step + rank, 100 - rank])?;
+        cuda.replay(&graph)?;
+        communicator.wait(PATIENCE)?;
+        found.push(cuda.download::<u64>(&votes)?);
+    }
+    let entered = communicator.watch().entered();
+    let early = communicator.finish(PATIENCE).err().map(|error| error.to_string());
+    let void = cuda.replay(&graph).err().map(|error| error.to_string());
+    Ok(json!({ "found": found, "entered": entered, "early": early, "void": void }))
+}
+
+fn enter(communicator: &mut Communicator, votes: &mut CudaBuffer, times: u32) -> Result<(), CudaError> {
+    for _ in 0..times {
+        communicator.all_reduce(Reduction::Min, votes)?;
+    }
+    Ok(())
+}
+
+/// The last rank replays a graph of four collectives once less than the others.
+fn graph_skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 4))?;
+    cuda.replay(&graph)?;
+    communicator.wait(PATIENCE)?;
+    if last {
+        thread::sleep(3 * SHORT);
+        return Ok(json!({}));
+    }
+    cuda.replay(&graph)?;
+    let stuck = communicator.wait(SHORT).err().map(|error| error.to_string());
+    communicator.watch().abort(ABORT)?;
+    let void = cuda.replay(&graph).err().map(|error| error.to_string());
+    Ok(json!({ "stuck": stuck, "void": void }))
+}
+
+/// A fence behind a collective that the last rank enters late, and the same fence once more.
+fn fence(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[0u64; 2])?;
+    let mut fence = cuda.fence()?;
+    communicator.wait(PATIENCE)?;
+    let mut seen = vec![fence.reached()?];
+    for _ in 0..2 {
+        if last {
+            thread::sleep(SHORT);
+        }
+        communicator.all_reduce(Reduction::Min, &mut votes)?;
+        cuda.renew(&mut fence)?;
+        seen.push(fence.reached()?);
+        communicator.wait(PATIENCE)?;
+        seen.push(fence.reached()?);
+    }
+    Ok(json!({ "seen": seen }))
+}
+
+/// The vote in the device's stream: how long a rank waits for one, by itself and as a graph.
+fn latency(cuda: &mut Cuda, mut communicator: Communicator) -> Result<Value, Box<dyn Error>> {
+    let mut votes = cuda.upload(&[1u64; WORDS])?;
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
+    communicator.wait(PATIENCE)?;
+    let graph = cuda.capture(|_| enter(&mut communicator, &mut votes, 1))?;
+    let eager = median_micros(|| {
+        communicator.all_reduce(Reduction::Min, &mut votes)?;
+        Ok(communicator.wait(PATIENCE)?)
+    })?;
+    let replayed = median_micros(|| {
+        cuda.replay(&graph)?;
+        Ok(communicator.wait(PATIENCE)?)
+    })?;
+    drop(graph);
+    communicator.finish(PATIENCE)?;
+    Ok(json!({ "words": WORDS, "rounds": ROUNDS, "eager_us": eager, "graph_us": replayed }))
+}
+
+fn median_micros(mut round: impl FnMut() -> Result<(), CudaError>) -> Result<f64, CudaError> {
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        round()?;
+        times.push(start.elapsed());
+    }
+    times.sort();
+    Ok(times[ROUNDS / 2].as_secs_f64() * 1e6)
 }

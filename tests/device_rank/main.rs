@@ -1,27 +1,40 @@
 //! The kernels' CUDA path in a process of its own: on a GPU, or on the stand-ins that the tests lend it.
 //!
 //! ```text
-//! device-rank kernels <device>                          the sample computation; its outcome as JSON
-//! device-rank group <rank> <size> <id's file> <scenario>   one rank of a group
-//! device-rank misuse <what>                             what the safe calls exclude, to see that the stand-in notices
+//! device-rank kernels <device>                                      the sample computation, beside its reference
+//! device-rank graph <device>                                        the same, captured and replayed
+//! device-rank group <device> <rank> <size> <id's file> <scenario>   one rank of a group
+//! device-rank misuse <what>                                         what the safe calls exclude, to see that it is noticed
 //! ```
 //!
 //! Answers are lines of JSON. An error is a line on stderr and exit code 1.
 
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
+mod graph;
 mod group;
 mod misuse;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
 
 use lockstep_kernels::cuda::Cuda;
-use lockstep_tests::sample;
+use lockstep_tests::sample::{self, INDICES};
+use serde_json::json;
 
 use group::Place;
 
+/// Longest run, whatever hangs; a driver that spins cannot be waited for.
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn main() -> ExitCode {
+    thread::spawn(|| {
+        thread::sleep(LIMIT);
+        eprintln!("device-rank: not done within {LIMIT:?}");
+        std::process::exit(3);
+    });
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match run(&words) {
@@ -38,17 +51,26 @@ fn main() -> ExitCode {
 
 fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
     match words {
-        ["kernels", device] => {
-            let outcome = sample::compute(&mut Cuda::open(device.parse()?)?)?;
-            Ok(serde_json::to_string(&outcome)?)
-        }
-        ["group", rank, size, id, scenario] => {
-            Ok(group::run(&Place::parse(rank, size, id, scenario)?)?.to_string())
+        ["kernels", device] => kernels(&mut Cuda::open(device.parse()?)?),
+        ["graph", device] => Ok(graph::run(&mut Cuda::open(device.parse()?)?)?.to_string()),
+        ["group", device, rank, size, id, scenario] => {
+            let place = Place::parse([device, rank, size], id, scenario)?;
+            Ok(group::run(&place)?.to_string())
         }
         ["misuse", what] => misuse::run(what),
-        _ => Err(
-            "say what to run: kernels <device>, group <rank> <size> <id's file> <scenario>, misuse <what>"
-                .into(),
-        ),
+        _ => Err("say what to run, as the head of tests/device_rank/main.rs has it".into()),
     }
+}
+
+/// What the device computes, and how far that is from plain arithmetic.
+fn kernels(cuda: &mut Cuda) -> Result<String, Box<dyn Error>> {
+    let outcome = sample::compute(cuda, INDICES[0])?;
+    let reference = sample::reference(INDICES[0]);
+    Ok(json!({
+        "device": cuda.name()?,
+        "largest_error": outcome.largest_error(&reference),
+        "tokens_equal": outcome.tokens == reference.1,
+        "outcome": outcome,
+    })
+    .to_string())
 }

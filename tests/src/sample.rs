@@ -3,14 +3,17 @@
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::rows::{GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Device, Element};
+use lockstep_kernels::{Buffer, Device, Element};
 use serde::{Deserialize, Serialize};
 
 const ROWS: u32 = 3;
 const WIDTH: u32 = 96;
-const ENTRIES: u32 = 50;
 const OUTPUTS: u32 = 40;
-const INDICES: [u32; 3] = [7, 49, 0];
+const EPSILON: f32 = 1e-5;
+/// Rows of the table.
+pub const ENTRIES: u32 = 50;
+/// Indices that tests begin with, and others.
+pub const INDICES: [[u32; 3]; 2] = [[7, 49, 0], [3, 3, 48]];
 
 /// What the computation gives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,38 +24,129 @@ pub struct Outcome {
     pub tokens: Vec<u32>,
 }
 
-/// Embeddings, a norm, a linear map, a gate and a choice, one after another.
+/// The computation's buffers on a device.
+#[derive(Debug)]
+pub struct Sample<B> {
+    table: B,
+    weight: B,
+    ones: B,
+    /// `[ROWS]`, below [`ENTRIES`]: what the computation is about.
+    pub indices: B,
+    rows: B,
+    normed: B,
+    mapped: B,
+    bids: B,
+    /// What it computes.
+    pub outputs: Outputs<B>,
+}
+
+/// What the computation writes last.
+#[derive(Debug)]
+pub struct Outputs<B> {
+    logits: B,
+    tokens: B,
+}
+
+impl<B: Buffer> Sample<B> {
+    /// Uploads the inputs.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn upload<D: Device<Buffer = B>>(device: &mut D, indices: [u32; 3]) -> Result<Self, D::Error> {
+        let zeros = |device: &mut D, count: u32| device.upload(&vec![0.0f32; count as usize]);
+        Ok(Self {
+            table: device.upload_bytes(Element::Bf16, &bf16(ENTRIES * WIDTH))?,
+            weight: device.upload_bytes(Element::Bf16, &bf16(OUTPUTS * WIDTH))?,
+            ones: device.upload(&[1.0f32; WIDTH as usize])?,
+            indices: device.upload(&indices)?,
+            rows: zeros(device, ROWS * WIDTH)?,
+            normed: zeros(device, ROWS * WIDTH)?,
+            mapped: zeros(device, ROWS * OUTPUTS)?,
+            bids: device.upload(&[0u64; ROWS as usize])?,
+            outputs: Outputs {
+                logits: zeros(device, ROWS * OUTPUTS)?,
+                tokens: device.upload(&[0u32; ROWS as usize])?,
+            },
+        })
+    }
+
+    /// Embeddings, a norm, a linear map, a gate and a choice, one after another.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn run<D: Device<Buffer = B>>(&mut self, device: &mut D) -> Result<(), D::Error> {
+        let Self { table, weight, ones, indices, rows, normed, mapped, bids, outputs } = self;
+        let Outputs { logits, tokens } = outputs;
+        device.run(GatherRows { output: rows, table, indices, entries: ENTRIES, width: WIDTH })?;
+        let (input, width) = (&*rows, WIDTH);
+        device.run(RmsNorm { output: normed, input, weight: ones, rows: ROWS, width, epsilon: EPSILON })?;
+        let (input, outputs) = (&*normed, OUTPUTS);
+        device.run(Matmul { output: mapped, input, weight, rows: ROWS, outputs, inputs: WIDTH })?;
+        device.run(SiluMul { output: logits, gate: mapped, up: mapped, count: ROWS * OUTPUTS })?;
+        device.run(Argmax { bids, logits, rows: ROWS, width: OUTPUTS, first_token: 0 })?;
+        device.run(ChosenTokens { tokens, bids, rows: ROWS })
+    }
+}
+
+impl<B> Outputs<B> {
+    /// Downloads them.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn outcome<D: Device<Buffer = B>>(&self, device: &mut D) -> Result<Outcome, D::Error> {
+        let logits = device.download::<f32>(&self.logits)?.into_iter().map(f32::to_bits).collect();
+        Ok(Outcome { logits, tokens: device.download(&self.tokens)? })
+    }
+}
+
+/// The outcome for rows of the table.
 ///
 /// # Errors
 /// The device's.
-pub fn compute<D: Device>(device: &mut D) -> Result<Outcome, D::Error> {
-    let table = device.upload_bytes(Element::Bf16, &bf16(ENTRIES * WIDTH))?;
-    let weight = device.upload_bytes(Element::Bf16, &bf16(OUTPUTS * WIDTH))?;
-    let ones = device.upload(&vec![1.0f32; WIDTH as usize])?;
-    let indices = device.upload(&INDICES)?;
-    let mut rows = device.upload(&vec![0.0f32; (ROWS * WIDTH) as usize])?;
-    let mut normed = device.upload(&vec![0.0f32; (ROWS * WIDTH) as usize])?;
-    let mut mapped = device.upload(&vec![0.0f32; (ROWS * OUTPUTS) as usize])?;
-    let mut logits = device.upload(&vec![0.0f32; (ROWS * OUTPUTS) as usize])?;
-    let mut bids = device.upload(&[0u64; ROWS as usize])?;
-    let mut tokens = device.upload(&[0u32; ROWS as usize])?;
+pub fn compute<D: Device>(device: &mut D, indices: [u32; 3]) -> Result<Outcome, D::Error> {
+    let mut sample = Sample::upload(device, indices)?;
+    sample.run(device)?;
+    sample.outputs.outcome(device)
+}
 
-    device.run(GatherRows {
-        output: &mut rows,
-        table: &table,
-        indices: &indices,
-        entries: ENTRIES,
-        width: WIDTH,
-    })?;
-    let output = &mut normed;
-    device.run(RmsNorm { output, input: &rows, weight: &ones, rows: ROWS, width: WIDTH, epsilon: 1e-5 })?;
-    let (input, weight) = (&normed, &weight);
-    device.run(Matmul { output: &mut mapped, input, weight, rows: ROWS, outputs: OUTPUTS, inputs: WIDTH })?;
-    device.run(SiluMul { output: &mut logits, gate: &mapped, up: &mapped, count: ROWS * OUTPUTS })?;
-    device.run(Argmax { bids: &mut bids, logits: &logits, rows: ROWS, width: OUTPUTS, first_token: 0 })?;
-    device.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows: ROWS })?;
-    let logits = device.download::<f32>(&logits)?.into_iter().map(f32::to_bits).collect();
-    Ok(Outcome { logits, tokens: device.download(&tokens)? })
+/// The outcome as plain arithmetic gives it, in `f64`: logits, tokens.
+#[must_use]
+pub fn reference(indices: [u32; 3]) -> (Vec<f64>, Vec<u32>) {
+    let (table, weight) = (widened(ENTRIES * WIDTH), widened(OUTPUTS * WIDTH));
+    let logits_of = |index: u32| -> Vec<f64> {
+        let row = &table[(index * WIDTH) as usize..][..WIDTH as usize];
+        let mean_square = row.iter().map(|x| x * x).sum::<f64>() / f64::from(WIDTH);
+        let scale = 1.0 / (mean_square + f64::from(EPSILON)).sqrt();
+        let columns = weight.chunks(WIDTH as usize);
+        let mapped = columns.map(|column| column.iter().zip(row).map(|(w, x)| w * x * scale).sum::<f64>());
+        mapped.map(|x| x / (1.0 + (-x).exp()) * x).collect()
+    };
+    let rows = indices.map(logits_of);
+    let tokens = rows
+        .iter()
+        .map(|row| (0u32..).zip(row).max_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(token, _)| token));
+    (rows.concat(), tokens.collect())
+}
+
+impl Outcome {
+    /// The largest difference from the reference, beside the reference's size.
+    #[must_use]
+    pub fn largest_error(&self, (logits, _): &(Vec<f64>, Vec<u32>)) -> f64 {
+        let found = self.logits.iter().map(|&bits| f64::from(f32::from_bits(bits)));
+        found
+            .zip(logits)
+            .map(|(found, logit)| (found - logit).abs() / (logit.abs() + 1.0))
+            .fold(0.0, f64::max)
+    }
+}
+
+fn widened(count: u32) -> Vec<f64> {
+    let bits = bf16(count);
+    bits.as_chunks::<2>()
+        .0
+        .iter()
+        .map(|&half| f32::from_bits(u32::from(u16::from_le_bytes(half)) << 16).into())
+        .collect()
 }
 
 /// As many numbers between -2 and 2 as bfloat16, the same every time.

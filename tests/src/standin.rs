@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +14,8 @@ use crate::places::workspace;
 
 /// The folder of the sources, in the workspace.
 const SOURCES: &str = "tests/standin";
-const CUDA_FILES: [&str; 4] = ["standin.hpp", "memory.cpp", "standin_cuda.cpp", "stream.cpp"];
+const CUDA_FILES: [&str; 6] =
+    ["driver.hpp", "memory.cpp", "standin.hpp", "standin_cuda.cpp", "standin_streams.cpp", "stream.cpp"];
 
 /// A folder with the libraries under the names that are looked for.
 #[derive(Clone, Debug)]
@@ -80,12 +82,13 @@ fn compiled(cache: &Path, name: &str, files: &[&str], kernels: &[Source]) -> Res
     Compiler::new(cache, Sanitizers::Off).library(Library { name, folder: &folder, files, kernels })
 }
 
-/// Makes `name` a link to `library`; tests in other processes may do the same at the same time.
+/// Makes `name` another name of the file `library`; tests in other processes may do the same at the same time.
 fn link(library: &Path, name: &Path) -> io::Result<()> {
-    if fs::read_link(name).is_ok_and(|target| target == library) {
+    let inode = |path: &Path| fs::symlink_metadata(path).map(|file| file.ino());
+    if inode(name).is_ok_and(|own| inode(library).is_ok_and(|wanted| own == wanted)) {
         return Ok(());
     }
     let fresh = name.with_extension(std::process::id().to_string());
-    std::os::unix::fs::symlink(library, &fresh)?;
+    fs::hard_link(library, &fresh)?;
     fs::rename(&fresh, name)
 }

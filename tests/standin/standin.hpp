@@ -1,6 +1,7 @@
 // A STAND-IN, NOT A DRIVER: what the tests load in place of libcuda, on machines without a GPU. Nothing of it is shipped.
 //
-//   standin_cuda.cpp   the driver's functions, as far as Lockstep calls them
+//   standin_cuda.cpp, standin_streams.cpp
+//                      the driver's functions, as far as Lockstep calls them; driver.hpp is what they share
 //   stream.cpp         streams, which are threads; events; captured graphs
 //   memory.cpp         device memory, which is this process's memory, watched
 //   standin_nccl.cpp   a library of its own, libnccl: it sees the stand-in through the driver's functions alone

@@ -1,5 +1,5 @@
-// The functions of libcuda, on the stand-in of standin.hpp. A function that cudarc looks for and that is not here makes
-// cudarc panic with its name, so what is missing shows at once.
+// The functions of libcuda about devices, memory, modules and launches, on the stand-in of standin.hpp. A function that
+// cudarc looks for and that is nowhere makes cudarc panic with its name, so what is missing shows at once.
 //
 // Set by the environment: STANDIN_DEVICES (1 if unset), STANDIN_MEMORY_MIB of each device (4096).
 // Other than on a GPU: kernels run one at a time in a process; a capture stays on one stream and takes neither
@@ -9,11 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "entry.hpp"
+#include "driver.hpp"
 #include "fiber_shim.hpp"
-#include "standin.hpp"
-
-#define API extern "C" __attribute__((visibility("default")))
 
 using namespace standin;
 
@@ -24,83 +21,6 @@ constexpr int CAPABILITY = 90; // sm_90
 constexpr int NEWEST_ISA = 90; // PTX 9.0, of CUDA 13.0
 constexpr unsigned MAX_THREADS = 1024, MAX_SHARED_BYTES = 48 << 10;
 
-// Objects behind handles; a handle that was never given, or whose object was destroyed, is noticed.
-template <class Type> class Handles {
-public:
-    void* add(std::shared_ptr<Type> object) {
-        const std::lock_guard lock(mutex);
-        void* handle = object.get();
-        objects[handle] = std::move(object);
-        return handle;
-    }
-    std::shared_ptr<Type> find(void* handle) {
-        const std::lock_guard lock(mutex);
-        const auto found = objects.find(handle);
-        return found == objects.end() ? nullptr : found->second;
-    }
-    std::shared_ptr<Type> remove(void* handle) {
-        const std::shared_ptr<Type> object = find(handle);
-        const std::lock_guard lock(mutex);
-        objects.erase(handle);
-        return object;
-    }
-
-private:
-    std::mutex mutex;
-    std::map<void*, std::shared_ptr<Type>> objects;
-};
-
-struct Module {
-    std::string ptx;
-};
-
-struct Function {
-    const Entry& entry;
-};
-
-// Never destroyed: threads of streams may outlive main.
-struct Driver {
-    std::vector<std::shared_ptr<Device>> devices;
-    std::vector<std::shared_ptr<Stream>> null_streams;
-    Handles<Stream> streams;
-    Handles<Event> events;
-    Handles<Module> modules;
-    Handles<Function> functions;
-    Handles<Graph> graphs;     // captured
-    Handles<Graph> executable; // instantiated
-    std::mutex pinned_mutex;
-    std::map<Address, size_t> pinned;
-    std::mutex one_kernel; // the shim's fibers know one launch at a time
-};
-
-Driver& driver() {
-    static Driver& all = *[] {
-        auto* made = new Driver;
-        for (int ordinal = 0; ordinal < setting("STANDIN_DEVICES", 1); ++ordinal) {
-            made->devices.push_back(std::make_shared<Device>(ordinal));
-            made->null_streams.push_back(Stream::make(*made->devices.back()));
-        }
-        return made;
-    }();
-    return all;
-}
-
-thread_local Device* current = nullptr;
-
-Result state() {
-    return current == nullptr ? INVALID_CONTEXT : static_cast<Result>(current->failure.load());
-}
-
-std::shared_ptr<Stream> stream_of(void* handle) {
-    return handle != nullptr || current == nullptr ? driver().streams.find(handle) : driver().null_streams[current->ordinal];
-}
-
-// Enqueues work on the stream of a handle.
-Result submit(void* handle, Work work) {
-    const auto stream = stream_of(handle);
-    return current == nullptr ? INVALID_CONTEXT : stream ? stream->submit(std::move(work)) : INVALID_HANDLE;
-}
-
 bool pinned(const void* host, size_t bytes) {
     const std::lock_guard lock(driver().pinned_mutex);
     const auto address = reinterpret_cast<Address>(host);
@@ -110,11 +30,6 @@ bool pinned(const void* host, size_t bytes) {
     }
     const auto& [start, size] = *std::prev(after);
     return address - start <= size && bytes <= size - (address - start);
-}
-
-bool capturing(void* handle) {
-    const auto stream = stream_of(handle);
-    return stream && stream->capturing();
 }
 
 // The number after a directive, without its dot: 90 for both ".version 9.0" and ".target sm_90".
@@ -260,7 +175,14 @@ API int cuCtxSynchronize() {
     if (current == nullptr || forbids_unsafe_calls()) {
         return current == nullptr ? INVALID_CONTEXT : CAPTURE_UNSUPPORTED;
     }
-    return driver().null_streams[current->ordinal]->synchronize();
+    auto streams = driver().streams.all();
+    streams.push_back(driver().null_streams[current->ordinal]);
+    for (const auto& stream : streams) {
+        if (&stream->device == current && stream->synchronize() == CAPTURE_UNSUPPORTED) {
+            return CAPTURE_UNSUPPORTED;
+        }
+    }
+    return state();
 }
 
 // ---- memory
@@ -411,119 +333,3 @@ API int cuLaunchKernel(void* function, unsigned blocks_x, unsigned blocks_y, uns
 API int cuLaunchHostFunc(void* stream, void (*function)(void*), void* data) {
     return submit(stream, {"a host function", [=] { function(data); }});
 }
-
-// ---- streams and events
-
-API int cuStreamCreateWithPriority(void** stream, unsigned, int) {
-    if (current == nullptr) {
-        return INVALID_CONTEXT;
-    }
-    *stream = driver().streams.add(Stream::make(*current));
-    return SUCCESS;
-}
-
-API int cuStreamCreate(void** stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
-
-API int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-    *least = 0;
-    *greatest = -5;
-    return SUCCESS;
-}
-
-API int cuStreamDestroy_v2(void* stream) {
-    const auto removed = driver().streams.remove(stream);
-    if (removed) {
-        removed->close();
-    }
-    return removed ? SUCCESS : INVALID_HANDLE;
-}
-
-API int cuStreamSynchronize(void* stream) {
-    const auto found = stream_of(stream);
-    return found ? found->synchronize() : INVALID_HANDLE;
-}
-
-API int cuStreamQuery(void* stream) {
-    const auto found = stream_of(stream);
-    return found ? found->query() : INVALID_HANDLE;
-}
-
-API int cuEventCreate(void** event, unsigned) {
-    *event = driver().events.add(std::make_shared<Event>());
-    return state();
-}
-
-API int cuEventDestroy_v2(void* event) { return driver().events.remove(event) ? SUCCESS : INVALID_HANDLE; }
-
-API int cuEventRecord(void* event, void* stream) {
-    const auto found = driver().events.find(event);
-    const auto on = stream_of(stream);
-    return found && on ? on->record(found) : INVALID_HANDLE;
-}
-
-API int cuStreamWaitEvent(void* stream, void* event, unsigned) {
-    const auto found = driver().events.find(event);
-    const auto on = stream_of(stream);
-    return found && on ? on->wait(found) : INVALID_HANDLE;
-}
-
-API int cuEventQuery(void* event) {
-    const auto found = driver().events.find(event);
-    return !found ? INVALID_HANDLE : state() > SUCCESS && state() != INVALID_CONTEXT ? state() : found->query();
-}
-
-API int cuEventSynchronize(void* event) {
-    const auto found = driver().events.find(event);
-    return !found ? INVALID_HANDLE : forbids_unsafe_calls() ? CAPTURE_UNSUPPORTED : found->synchronize();
-}
-
-API int cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
-    const auto from = driver().events.find(start), to = driver().events.find(end);
-    if (!from || !to) {
-        return INVALID_HANDLE;
-    }
-    *milliseconds = static_cast<float>(to->reached_at_ms - from->reached_at_ms);
-    return SUCCESS;
-}
-
-// ---- graphs
-
-API int cuStreamBeginCapture_v2(void* stream, int mode) {
-    constexpr int RELAXED = 2;
-    const auto found = driver().streams.find(stream); // the null stream cannot be captured
-    return found ? found->begin_capture(mode != RELAXED) : CAPTURE_UNSUPPORTED;
-}
-
-API int cuStreamEndCapture(void* stream, void** graph) {
-    const auto found = driver().streams.find(stream);
-    std::shared_ptr<Graph> captured;
-    const Result result = found ? found->end_capture(captured) : INVALID_HANDLE;
-    *graph = result == SUCCESS ? driver().graphs.add(captured) : nullptr;
-    return result;
-}
-
-API int cuStreamIsCapturing(void* stream, int* status) {
-    *status = capturing(stream) ? 1 : 0;
-    return SUCCESS;
-}
-
-API int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned long long) {
-    const auto found = driver().graphs.find(graph);
-    if (!found) {
-        return INVALID_HANDLE;
-    }
-    *executable = driver().executable.add(std::make_shared<Graph>(*found));
-    return SUCCESS;
-}
-
-API int cuGraphLaunch(void* executable, void* stream) {
-    const auto found = driver().executable.find(executable);
-    const auto on = stream_of(stream);
-    return found && on ? on->submit_all(found->works) : INVALID_HANDLE;
-}
-
-API int cuGraphUpload(void* executable, void*) { return driver().executable.find(executable) ? SUCCESS : INVALID_HANDLE; }
-
-API int cuGraphExecDestroy(void* executable) { return driver().executable.remove(executable) ? SUCCESS : INVALID_HANDLE; }
-
-API int cuGraphDestroy(void* graph) { return driver().graphs.remove(graph) ? SUCCESS : INVALID_HANDLE; }

@@ -3,7 +3,8 @@
 //
 // As NCCL does: a collective is enqueued and returns at once; a rank whose peer does not come hangs in its stream, and
 // only ncclCommAbort frees it; nobody is told that a peer died or gave up; a communicator that is made with blocking = 0
-// answers ncclInProgress and is asked until it is ready; two ranks on one device are refused, unless
+// answers ncclInProgress and is asked until it is ready, and once more with its first collective, until all ranks have
+// enqueued theirs; two ranks on one device are refused, unless
 // NCCL_MULTI_RANK_GPU_ENABLE=1; a captured collective runs once for each launch of its graph.
 //
 // Stricter than NCCL, which does not compare: ranks whose collectives differ (kind, operation, type, count or root) get
@@ -14,6 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -57,6 +59,7 @@ struct Shape {
 struct Slot {
     std::atomic<int> present; // device + 1
     std::atomic<unsigned long long> steps, collectives; // pieces and collectives that it has entered
+    std::atomic<bool> connects; // a collective is enqueued or captured: ranks connect with the first
     Shape shape[2];
     unsigned char piece[2][PIECE];
 };
@@ -76,7 +79,7 @@ struct Communicator {
     std::atomic<int> state{IN_PROGRESS};
     std::atomic<bool> aborted{false};
     std::atomic<int> pending{0};    // collectives that are enqueued or run
-    std::atomic<int> unsettled{3};  // questions about the first collective that are answered "in progress"
+    std::atomic<bool> connected{false};
     void* stream = nullptr;
     std::mutex mutex;
     std::string last_error;
@@ -270,7 +273,8 @@ int enqueue(void* handle, void* stream, const Shape& shape, const void* from, vo
     self->pending += captured == 0 ? 1 : 0;
     auto* collective = new Collective{self, shape, static_cast<const unsigned char*>(from), static_cast<unsigned char*>(to), captured == 0};
     push(stream, run, collective);
-    return self->unsettled > 0 ? IN_PROGRESS : SUCCESS;
+    self->shared->slots[self->rank].connects = true;
+    return self->connected ? SUCCESS : IN_PROGRESS;
 }
 
 // Waits until every rank is there, and looks for two on one device.
@@ -387,9 +391,10 @@ API int ncclCommGetAsyncError(void* handle, int* error) {
         return INVALID_ARGUMENT;
     }
     *error = self->state;
-    if (self->state == SUCCESS && self->stream != nullptr && self->unsettled > 0) {
-        --self->unsettled;
-        *error = IN_PROGRESS;
+    if (self->state == SUCCESS && self->stream != nullptr && !self->connected) {
+        const Slot* slots = self->shared->slots;
+        self->connected = std::all_of(slots, slots + self->ranks, [](const Slot& slot) { return slot.connects.load(); });
+        *error = self->connected ? SUCCESS : IN_PROGRESS;
     }
     return SUCCESS;
 }

@@ -28,11 +28,12 @@ const SANITIZERS: [&str; 3] =
     ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"];
 const SCHEDULER: &str = "shim/fiber_shim.cpp";
 const HARNESS: &str = "shim/harness.cpp";
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     "cuda/cache.cuh",
     "cuda/dialect.cuh",
     "cuda/numbers.cuh",
     "cuda/reduce.cuh",
+    "shim/context.hpp",
     "shim/device_math.hpp",
     "shim/entry.hpp",
     "shim/fiber_shim.hpp",

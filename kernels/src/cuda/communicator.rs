@@ -18,12 +18,13 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::{CudaStream, DriverError};
+use cudarc::driver::DriverError;
 use cudarc::nccl::sys::{self, ncclDataType_t, ncclRedOp_t, ncclResult_t};
 
 use super::available::collectives_available;
 use super::device::{Cuda, CudaBuffer};
-use super::nccl::{self, Answer, Handle, Raw, Trouble};
+use super::lane::Lane;
+use super::nccl::{self, Answer, Handle, Held, Raw, Trouble};
 use crate::call::Buffer;
 use crate::element::Element;
 
@@ -65,7 +66,9 @@ pub enum Reduction {
 #[derive(Debug)]
 pub struct Communicator {
     watch: Watch,
-    stream: Arc<CudaStream>,
+    lane: Arc<Lane>,
+    /// Shared with the graphs that have collectives of it.
+    graphs: Arc<()>,
     /// Collectives that are known to have ended.
     ended: u64,
     /// How long NCCL may be in progress with what does not wait for peers.
@@ -97,17 +100,17 @@ impl Communicator {
         let (Ok(rank), Ok(size), true) = (rank, size, member.rank < member.size) else {
             return Err(CommunicatorError::Member { member });
         };
-        let stream = Arc::clone(cuda.stream());
-        stream.context().bind_to_thread().map_err(driver(member, "choose the device"))?;
+        let lane = Arc::clone(&cuda.lane);
+        lane.stream.context().bind_to_thread().map_err(driver(member, "choose the device"))?;
         let handle = Handle::join(&id.0, rank, size).map_err(|trouble| trouble.during(member, ACTION, 0))?;
         let watch = Watch { member, handle: Arc::new(handle), entered: Arc::default() };
-        let joined = Self { watch, stream, ended: 0, patience };
+        let joined = Self { watch, lane, graphs: Arc::default(), ended: 0, patience };
         joined.settle(Answer::InProgress, ACTION, patience)?;
         Ok(joined)
     }
 
     /// Combines a buffer with those of all ranks, element by element, in place: enqueued behind what the device has been
-    /// asked before. The number of the collective.
+    /// asked before. How many collectives have been entered with it; one that is captured is entered by each replay.
     ///
     /// # Errors
     /// If NCCL refuses it. That a peer does not enter it shows in [`wait`](Self::wait).
@@ -149,7 +152,7 @@ impl Communicator {
     /// patience; what NCCL or the device failed with.
     pub fn wait(&mut self, deadline: Duration) -> Result<(), CommunicatorError> {
         let Watch { member, .. } = self.watch;
-        let mark = self.stream.record_event(None).map_err(driver(member, "mark the stream"))?;
+        let mark = self.lane.stream.record_event(None).map_err(driver(member, "mark the stream"))?;
         let last = self.watch.entered();
         let ended = poll(deadline, || {
             let ended = mark.try_is_complete().map_err(driver(member, "run what was enqueued"))?;
@@ -182,9 +185,13 @@ impl Communicator {
     /// Leaves the group in order: waits until every collective has ended, and frees what NCCL holds.
     ///
     /// # Errors
-    /// If one does not end within `deadline`; the communicator is aborted then.
+    /// If one does not end within `deadline`, or a graph is left that has one; the communicator is aborted then.
     pub fn finish(mut self, deadline: Duration) -> Result<(), CommunicatorError> {
         const ACTION: &str = "leave the group";
+        let graphs = Arc::strong_count(&self.graphs) - 1;
+        if graphs > 0 {
+            return Err(CommunicatorError::Graphs { member: self.watch.member, graphs });
+        }
         self.wait(deadline)?;
         // SAFETY: the communicator is alive while the handle's lock is held.
         let answer = self.watch.handle.call(|handle| unsafe { sys::ncclCommFinalize(handle) });
@@ -202,18 +209,22 @@ impl Communicator {
     ) -> Result<u64, CommunicatorError> {
         let member = self.watch.member;
         let collective = self.watch.entered() + 1;
-        if !buffer.is_of(&self.stream) {
+        let stream = &self.lane.stream;
+        if !buffer.is_of(stream) {
             return Err(CommunicatorError::Foreign { member, collective });
         }
-        self.stream.context().bind_to_thread().map_err(driver(member, "choose the device"))?;
-        let (address, enqueued) = buffer.address(&self.stream);
-        let stream = self.stream.cu_stream().cast();
-        let answer = self.watch.handle.call(|handle| call(address as *mut c_void, handle, stream));
+        stream.context().bind_to_thread().map_err(driver(member, "choose the device"))?;
+        self.lane.keep(buffer.memory());
+        let (address, enqueued) = buffer.address(stream);
+        let pointer = stream.cu_stream().cast();
+        let answer = self.watch.handle.call(|handle| call(address as *mut c_void, handle, pointer));
         let answer = answer.map_err(|trouble| self.watch.because(trouble, action))?;
-        self.watch.entered.store(collective, Ordering::Relaxed);
+        if !self.lane.keep_collective(&self.watch, &self.graphs) {
+            self.watch.note_entered(1);
+        }
         self.settle(answer, action, self.patience)?;
         drop(enqueued);
-        Ok(collective)
+        Ok(self.watch.entered())
     }
 
     /// Waits until NCCL is no longer in progress with what it was just asked.
@@ -282,6 +293,20 @@ impl Watch {
             Some(result) => result.map_err(|trouble| self.because(trouble, "abort")),
             None => Err(self.hangs(deadline)),
         }
+    }
+
+    /// Keeps it from being aborted, for as long as it takes to enqueue a graph with its collectives.
+    pub(super) fn hold(&self) -> Result<Held<'_>, CommunicatorError> {
+        self.check()?;
+        self.handle.hold().map_err(|trouble| self.because(trouble, "replay a graph"))
+    }
+
+    pub(super) fn note_entered(&self, collectives: u64) {
+        self.entered.fetch_add(collectives, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_of_the_same_communicator_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.handle, &other.handle)
     }
 
     fn because(&self, trouble: Trouble, action: &'static str) -> CommunicatorError {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use cudarc::driver::result::memset_d8_async;
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use cudarc::driver::{
-    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError,
-    LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
+    CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr,
+    DriverError, LaunchArgs, LaunchConfig, PushKernelArg, SyncOnDrop,
 };
 use cudarc::nvrtc::Ptx;
 use thiserror::Error;
 
 use super::available::{Missing, device_count};
-use super::communicator::Communicator;
+use super::communicator::{Communicator, CommunicatorError};
+use super::lane::Lane;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
 use crate::device::{Device, UNWRITTEN};
@@ -44,6 +45,9 @@ pub enum CudaError {
         /// The entry point that was not launched.
         entry: Entry,
     },
+    /// A buffer of another device, outside an operation.
+    #[error("a buffer belongs to another device; upload it to this one")]
+    ForeignBuffer,
     /// A device older than every architecture that PTX is committed for.
     #[error("the device has compute capability {major}.{minor}; {oldest} or later is needed", oldest = Architecture::Sm80)]
     TooOld {
@@ -52,6 +56,32 @@ pub enum CudaError {
         /// The device's minor capability.
         minor: i32,
     },
+    /// Values that do not fill a buffer, or are of another type.
+    #[error(
+        "{given} bytes of type {element} do not replace a buffer's {held} bytes of type {of}; give as many of its type"
+    )]
+    Overwrite {
+        /// Bytes given.
+        given: usize,
+        /// Their type.
+        element: Element,
+        /// Bytes of the buffer.
+        held: usize,
+        /// Its type.
+        of: Element,
+    },
+    /// Something that cannot be part of a graph.
+    #[error("a graph that is being captured cannot {action}; do it before or after the capture")]
+    Capturing {
+        /// What was asked.
+        action: &'static str,
+    },
+    /// A capture of nothing.
+    #[error("nothing was captured; a graph needs an operation")]
+    EmptyGraph,
+    /// A communicator whose collectives a graph has.
+    #[error(transparent)]
+    Group(#[from] CommunicatorError),
     /// Nothing to run on.
     #[error(transparent)]
     Missing(#[from] Missing),
@@ -70,7 +100,7 @@ pub enum CudaError {
 pub struct Cuda {
     /// Its group, while it is in one.
     pub(super) communicator: Option<Communicator>,
-    stream: Arc<CudaStream>,
+    pub(super) lane: Arc<Lane>,
     functions: BTreeMap<Entry, CudaFunction>,
 }
 
@@ -78,7 +108,8 @@ pub struct Cuda {
 #[derive(Debug)]
 pub struct CudaBuffer {
     element: Element,
-    bytes: CudaSlice<u8>,
+    /// Shared with the graphs that use it. It is freed in the order of the stream.
+    bytes: Arc<CudaSlice<u8>>,
 }
 
 /// A structure as the driver takes it: it copies as many of the fields as the kernel declares.
@@ -100,28 +131,40 @@ impl Cuda {
         let (major, minor) = context.compute_capability().map_err(refused("say the device's capability"))?;
         let architecture =
             Architecture::newest_for((major, minor)).ok_or(CudaError::TooOld { major, minor })?;
+        // SAFETY: all work on a buffer, its release included, is enqueued on the one stream below, which orders it. Events
+        // between uses would only end a capture, since they lie outside it.
+        unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(refused("make a stream"))?;
-        Ok(Self { communicator: None, stream, functions: load_all(&context, architecture)? })
+        let lane = Arc::new(Lane::new(stream));
+        Ok(Self { communicator: None, lane, functions: load_all(&context, architecture)? })
     }
 
     /// The stream that everything is enqueued on; collectives belong on it too.
     pub fn stream(&self) -> &Arc<CudaStream> {
-        &self.stream
+        &self.lane.stream
+    }
+
+    /// The device's name, as the driver tells it.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn name(&self) -> Result<String, CudaError> {
+        self.stream().context().name().map_err(refused("say the device's name"))
+    }
+
+    pub(super) fn refuse_in_capture(&self, action: &'static str) -> Result<(), CudaError> {
+        if self.lane.is_capturing() { Err(CudaError::Capturing { action }) } else { Ok(()) }
     }
 
     fn check(&self, entry: Entry, buffer: &CudaBuffer) -> Result<(), CudaError> {
-        match buffer.is_of(&self.stream) {
+        match buffer.is_of(self.stream()) {
             true => Ok(()),
             false => Err(CudaError::Foreign { entry }),
         }
     }
 
     fn check_all(&self, call: &Call<'_, CudaBuffer>) -> Result<(), CudaError> {
-        call.arguments.iter().try_for_each(|argument| match argument {
-            Argument::Read(buffer) => self.check(call.entry, buffer),
-            Argument::Write(buffer) => self.check(call.entry, buffer),
-            Argument::F32(_) | Argument::Words(_) => Ok(()),
-        })
+        call.arguments.iter().filter_map(buffer_of).try_for_each(|buffer| self.check(call.entry, buffer))
     }
 }
 
@@ -133,23 +176,27 @@ impl Device for Cuda {
         if !(bytes.len() as u64).is_multiple_of(element.bytes()) {
             return Err(CudaError::Bytes { bytes: bytes.len(), element });
         }
-        let bytes = self.stream.clone_htod(bytes).map_err(refused("copy to the device"))?;
-        Ok(CudaBuffer { element, bytes })
+        self.refuse_in_capture("upload")?;
+        let bytes = self.stream().clone_htod(bytes).map_err(refused("copy to the device"))?;
+        Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
     }
 
     fn unwritten(&mut self, element: Element, length: u64) -> Result<CudaBuffer, CudaError> {
+        self.refuse_in_capture("make a buffer")?;
         let bytes = usize::try_from(length.saturating_mul(element.bytes()));
         let bytes = bytes.map_err(|_| DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
-        let filled = bytes.and_then(|bytes| unwritten(&self.stream, bytes));
-        Ok(CudaBuffer { element, bytes: filled.map_err(refused("make a buffer"))? })
+        let filled = bytes.and_then(|bytes| unwritten(self.stream(), bytes));
+        let bytes = filled.map_err(refused("make a buffer"))?;
+        Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        self.stream.context().mem_get_info().ok().map(|(free, _)| free as u64)
+        self.stream().context().mem_get_info().ok().map(|(free, _)| free as u64)
     }
 
     fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {
-        self.stream.clone_dtoh(&buffer.bytes).map_err(refused("copy from the device"))
+        self.refuse_in_capture("download")?;
+        self.stream().clone_dtoh(&*buffer.bytes).map_err(refused("copy from the device"))
     }
 
     fn launch(&mut self, call: Call<'_, CudaBuffer>) -> Result<(), CudaError> {
@@ -157,10 +204,12 @@ impl Device for Cuda {
         let Some(function) = self.functions.get(&call.entry) else {
             return Err(CallError::Value { reason: "the device was opened without this kernel" }.into());
         };
-        let mut arguments = call.arguments;
-        let values: Vec<_> = arguments.iter().map(Passed::of).collect();
-        let mut launch = self.stream.launch_builder(function);
-        for (argument, value) in arguments.iter_mut().zip(&values) {
+        let values: Vec<_> = call.arguments.iter().map(Passed::of).collect();
+        let mut launch = self.lane.stream.launch_builder(function);
+        for (argument, value) in call.arguments.iter().zip(&values) {
+            if let Some(buffer) = buffer_of(argument) {
+                self.lane.keep(&buffer.bytes);
+            }
             push(&mut launch, argument, value);
         }
         // SAFETY: a `Call` has the arguments of its kernel's signature, and its buffers have the lengths it indexes.
@@ -174,9 +223,28 @@ impl CudaBuffer {
         self.bytes.context() == stream.context()
     }
 
-    /// Its address for what is enqueued on `stream` and writes it; to be held until that is.
-    pub(super) fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-        self.bytes.device_ptr_mut(stream)
+    /// Its memory, for a graph to keep.
+    pub(super) fn memory(&self) -> &Arc<CudaSlice<u8>> {
+        &self.bytes
+    }
+
+    /// Its address for what is enqueued on `stream`; to be held until that is.
+    pub(super) fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.bytes.device_ptr(stream)
+    }
+
+    pub(super) fn check_overwrite(
+        &self,
+        stream: &CudaStream,
+        element: Element,
+        given: usize,
+    ) -> Result<(), CudaError> {
+        let (held, of) = (self.bytes.len(), self.element);
+        match (self.is_of(stream), given == held && element == of) {
+            (true, true) => Ok(()),
+            (true, false) => Err(CudaError::Overwrite { given, element, held, of }),
+            (false, _) => Err(CudaError::ForeignBuffer),
+        }
     }
 }
 
@@ -211,10 +279,18 @@ impl Passed {
     }
 }
 
-fn push<'a>(launch: &mut LaunchArgs<'a>, argument: &'a mut Argument<'_, CudaBuffer>, value: &'a Passed) {
+fn buffer_of<'a>(argument: &'a Argument<'_, CudaBuffer>) -> Option<&'a CudaBuffer> {
     match argument {
-        Argument::Read(buffer) => launch.arg(&buffer.bytes),
-        Argument::Write(buffer) => launch.arg(&mut buffer.bytes),
+        Argument::Read(buffer) => Some(buffer),
+        Argument::Write(buffer) => Some(buffer),
+        Argument::F32(_) | Argument::Words(_) => None,
+    }
+}
+
+fn push<'a>(launch: &mut LaunchArgs<'a>, argument: &'a Argument<'_, CudaBuffer>, value: &'a Passed) {
+    match argument {
+        Argument::Read(buffer) => launch.arg(&*buffer.bytes),
+        Argument::Write(buffer) => launch.arg(&*buffer.bytes),
         Argument::F32(_) => launch.arg(&value.float),
         Argument::Words(_) => launch.arg(&value.fields),
     };
@@ -264,6 +340,6 @@ fn unwritten(stream: &Arc<CudaStream>, bytes: usize) -> Result<CudaSlice<u8>, Dr
 }
 
 /// A driver's answer, with what was asked of it.
-fn refused(action: &'static str) -> impl Fn(DriverError) -> CudaError {
+pub(super) fn refused(action: &'static str) -> impl Fn(DriverError) -> CudaError {
     move |cause| CudaError::Driver { action, cause }
 }

@@ -5,8 +5,7 @@
 
 use std::ffi::{CStr, c_char, c_int};
 use std::ptr;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,6 +45,10 @@ pub(super) struct Raw(sys::ncclComm_t);
 // SAFETY: NCCL binds a communicator to a device, not to a thread; calls are serialised by the lock that holds the pointer.
 unsafe impl Send for Raw {}
 
+/// A communicator that nobody takes meanwhile.
+#[derive(Debug)]
+pub(super) struct Held<'a>(#[expect(dead_code, reason = "it is held")] MutexGuard<'a, Option<Raw>>);
+
 /// A fresh group's id.
 pub(super) fn unique_id() -> Result<[u8; 128], Trouble> {
     let mut id = sys::ncclUniqueId { internal: [0; 128] };
@@ -82,6 +85,12 @@ impl Handle {
         // SAFETY: the communicator is alive, since nobody has taken it, and the answer goes into `state`.
         judge(unsafe { sys::ncclCommGetAsyncError(raw.0, &raw mut state) }, raw.0)?;
         judge(state, raw.0)
+    }
+
+    /// Keeps others from taking or calling it.
+    pub(super) fn hold(&self) -> Result<Held<'_>, Trouble> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_some() { Ok(Held(held)) } else { Err(Trouble::Gone) }
     }
 
     /// Takes the communicator from everybody else; `Ok(None)` if it is gone, an error if another call keeps it too long.

@@ -29,10 +29,22 @@ pub(crate) enum Command {
     Child(RankArguments),
     /// Start both groups, send four prompts over HTTP, show what came and what agreement cost, and stop
     Demo(GroupFlags),
+    /// Say what this machine offers to a `serve` with the same flags, and what to do about what is missing; fails if it could not run
+    Doctor(DoctorFlags),
     /// One rank of a front end that runs elsewhere; to be started by torchrun, a LeaderWorkerSet, Slurm, mpirun or a shell
     Rank(RankFlags),
     /// Serve a model over HTTP until SIGTERM or SIGINT
     Serve(ServeFlags),
+}
+
+/// What `doctor` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Write one JSON document instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) serve: ServeFlags,
 }
 
 /// What `serve` takes.
@@ -208,14 +220,18 @@ mod tests {
     fn cli_flags_must_make_sense_together() {
         let check = |arguments: &str| match parse(arguments).unwrap().command {
             Command::Demo(flags) => flags.check(),
-            Command::Child(_) | Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+            Command::Child(_) | Command::Doctor(_) | Command::Rank(_) | Command::Serve(_) => {
+                panic!("not the demo")
+            }
         };
         assert!(check("demo --bootstrap-port").is_err(), "nobody would ask it");
         assert!(check("demo --bootstrap-port --fabric tcp").is_ok());
         let called =
             |arguments: &str| match parse(&format!("serve --ranks external {arguments}")).unwrap().command {
                 Command::Serve(flags) => flags.group.check_called(),
-                Command::Child(_) | Command::Rank(_) | Command::Demo(_) => panic!("not the server"),
+                Command::Child(_) | Command::Demo(_) | Command::Doctor(_) | Command::Rank(_) => {
+                    panic!("not the server")
+                }
             };
         assert!(called("").is_err() && called("--transport tcp").is_err() && called("--fabric tcp").is_err());
         assert!(called("--transport tcp --fabric tcp").is_ok());
@@ -228,7 +244,9 @@ mod tests {
     fn cli_bootstrap_server_is_on_a_free_port_unless_one_is_asked_for() {
         let port = |arguments: &str| match parse(&format!("demo {arguments}")).unwrap().command {
             Command::Demo(flags) => flags.own_bootstrap_port(),
-            Command::Child(_) | Command::Rank(_) | Command::Serve(_) => panic!("not the demo"),
+            Command::Child(_) | Command::Doctor(_) | Command::Rank(_) | Command::Serve(_) => {
+                panic!("not the demo")
+            }
         };
         assert_eq!(port(""), None);
         assert_eq!(port("--fabric tcp"), Some(0));

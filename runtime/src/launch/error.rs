@@ -103,6 +103,12 @@ pub enum LaunchError {
         /// Which, and how they ended.
         ranks: Vec<String>,
     },
+    /// The machine does not offer what `serve` needs.
+    #[error("{missing} of the findings keep `lockstep serve` from running: do what they say")]
+    Unfit {
+        /// How many.
+        missing: usize,
+    },
     /// The demonstration did not go as it must.
     #[error("the demo failed: {0}")]
     Demo(#[from] DemoError),
@@ -128,7 +134,7 @@ impl LaunchError {
             | Self::Trace { .. }
             | Self::TraceNotEmpty(_) => 2,
             Self::PortTaken { .. } | Self::Listen { .. } | Self::System { .. } => 1,
-            Self::Supervisor(_) | Self::Unclean { .. } | Self::Demo(_) => 1,
+            Self::Supervisor(_) | Self::Unclean { .. } | Self::Unfit { .. } | Self::Demo(_) => 1,
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   cli ─▶ serve ─▶ deployment (port, run directory, desk, server, supervisor) ─▶ rank processes
+//!      ├─▶ doctor ─▶ the same questions that serve asks, and nothing started
 //!      ├─▶ demo  ─▶ deployment on a free port, a client, an end
 //!      ├─▶ child (hidden; started by the supervisor) ─▶ Parts::rank
 //!      └─▶ rank (started by a launcher) ─▶ launcher (which rank) ─▶ enlist (which epoch) ─▶ Parts::enlisted
@@ -11,6 +12,7 @@
 
 mod cli;
 mod deployment;
+mod doctor;
 mod enlist;
 mod error;
 mod launcher;
@@ -61,6 +63,7 @@ pub fn run(parts: &Parts) -> ExitCode {
     let ended = match Cli::parse().command {
         Command::Demo(flags) => crate::demo::run(&flags, parts),
         Command::Child(arguments) => return child(arguments, parts),
+        Command::Doctor(flags) => doctor::run(&flags, parts),
         Command::Rank(flags) => return enlist::run(&flags, parts),
         Command::Serve(flags) => serve::run(&flags, parts),
     };

@@ -1,22 +1,25 @@
 //! The driver's stand-in: kernels give what they give on the CPU, and what a device leaves undefined is noticed.
 
 use lockstep_kernels::cpu::{Compiler, Sanitizers, Source};
-use lockstep_tests::sample::{Outcome, compute};
+use lockstep_tests::sample::{INDICES, Outcome, compute};
 use lockstep_tests::server::output;
+use serde_json::Value;
 
 use crate::common::{cache, device_rank, run, standin};
 
-fn on_the_cpu() -> Outcome {
+fn on_the_cpu(indices: [u32; 3]) -> Outcome {
     let compiler = Compiler::new(cache(), Sanitizers::Off);
-    compute(&mut compiler.compile(&Source::all().unwrap()).unwrap().start().unwrap()).unwrap()
+    compute(&mut compiler.compile(&Source::all().unwrap()).unwrap().start().unwrap(), indices).unwrap()
 }
 
 #[test]
 fn device_computes_what_the_cpu_computes_from_the_same_sources() {
     let (code, answer, errors) = run(&["kernels", "0"]);
     assert_eq!(code, 0, "{errors}");
-    let found: Outcome = serde_json::from_str(&answer).unwrap();
-    assert_eq!(found, on_the_cpu());
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    let found: Outcome = serde_json::from_value(answer["outcome"].clone()).unwrap();
+    assert_eq!(found, on_the_cpu(INDICES[0]));
+    assert!(answer["largest_error"].as_f64().unwrap() < 1e-5 && answer["tokens_equal"] == true, "{answer}");
     assert!(found.tokens.iter().any(|&token| token != 0), "a choice that cannot be wrong: {found:?}");
 }
 
@@ -64,4 +67,32 @@ fn device_loads_only_entries_that_the_ptx_has() {
 #[test]
 fn device_streams_run_on_their_own_and_wait_for_events() {
     assert_eq!(run(&["misuse", "order"]).1.trim(), "[1] false [2] true");
+}
+
+#[test]
+fn device_replays_a_graph_with_the_same_bits_and_what_its_buffers_hold_then() {
+    let (code, answer, errors) = run(&["graph", "0"]);
+    assert_eq!(code, 0, "{errors}");
+    let found: Value = serde_json::from_str(&answer).unwrap();
+    let of = |name: &str| serde_json::from_value::<Outcome>(found[name].clone()).unwrap();
+    assert!(of("captured").logits.iter().all(|&bits| bits == 0), "it ran while it was captured");
+    assert_eq!(of("replayed"), on_the_cpu(INDICES[0]));
+    assert_eq!(of("overwritten"), on_the_cpu(INDICES[1]));
+    assert_eq!(of("buffers_dropped"), on_the_cpu(INDICES[1]), "a graph keeps its buffers");
+    assert_eq!(of("after_refusals"), on_the_cpu(INDICES[1]));
+    let refused: Vec<&str> =
+        found["refused"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    assert_eq!(
+        refused,
+        ["upload", "download", "overwrite a buffer", "set a fence", "capture a graph", "replay a graph"].map(
+            |action| format!(
+                "a graph that is being captured cannot {action}; do it before or after the capture"
+            )
+        )
+    );
+    assert!(
+        found["raw"].as_str().unwrap().contains("CAPTURE_UNSUPPORTED"),
+        "the driver's own refusal: {found}"
+    );
+    assert!(found["empty"].as_str().unwrap().contains("nothing was captured"), "{found}");
 }

@@ -11,18 +11,23 @@ use crate::common::{cache, device_rank, standin};
 /// How a rank ended: exit code, answer, errors.
 type End = (i32, String, String);
 
-/// Plays a scenario with as many processes as ranks are started, of a group of `size`.
-fn play(scenario: &str, started: usize, size: usize) -> Vec<End> {
+/// Plays a scenario with a rank on each of these devices, in a group of `size`.
+fn play_on(devices: &[usize], size: usize, scenario: &str) -> Vec<End> {
     let scratch = Scratch::default();
     let id = scratch.path("id");
-    let (size, id) = (size.to_string(), id.to_str().unwrap().to_owned());
-    let start = |rank: usize| -> Child {
-        let mut command = scratch
-            .command(env!("CARGO_BIN_EXE_device-rank"), &["group", &rank.to_string(), &size, &id, scenario]);
+    let start = |(rank, device): (usize, &usize)| -> Child {
+        let [device, rank, size] = [*device, rank, size].map(|number| number.to_string());
+        let words = ["group", &device, &rank, &size, id.to_str().unwrap(), scenario];
+        let mut command = scratch.command(env!("CARGO_BIN_EXE_device-rank"), &words);
         standin().lend(&mut command, 4).spawn().unwrap()
     };
-    let children: Vec<Child> = (0..started).map(start).collect();
+    let children: Vec<Child> = devices.iter().enumerate().map(start).collect();
     children.into_iter().map(end).collect()
+}
+
+/// Plays a scenario with a whole group, each rank on a device of its own.
+fn play(scenario: &str, size: usize) -> Vec<End> {
+    play_on(&(0..size).collect::<Vec<_>>(), size, scenario)
 }
 
 fn end(child: Child) -> End {
@@ -43,7 +48,7 @@ fn text(value: &Value) -> &str {
 #[test]
 fn group_reduces_and_broadcasts_to_every_rank() {
     for size in [2u32, 4] {
-        let ends = play("reduce", size as usize, size as usize);
+        let ends = play("reduce", size as usize);
         let ranks: u32 = (0..size).sum();
         let sum = |index: u32| (size * (index % 7) + ranks) as f32;
         let total = |length: u32| (0..length).map(sum).sum::<f32>();
@@ -56,7 +61,7 @@ fn group_reduces_and_broadcasts_to_every_rank() {
                 "sums": sums,
                 "narrow": narrow,
                 "votes": [u64::MAX - u64::from(size - 1), 5, 0],
-                "word": [41],
+                "word": [40 + size - 1],
                 "entered": 6,
             });
             assert_eq!(answer(end), expected, "{size} ranks");
@@ -67,7 +72,7 @@ fn group_reduces_and_broadcasts_to_every_rank() {
 #[test]
 fn group_whose_rank_skips_a_collective_is_named_and_aborted_by_the_others() {
     for size in [2, 4] {
-        let ends = play("skip", size, size);
+        let ends = play("skip", size);
         for (rank, end) in ends.iter().take(size - 1).enumerate() {
             let found = answer(end);
             let stuck = format!("rank {rank} of {size} waited 300ms in vain for collective 3 to 3");
@@ -84,15 +89,24 @@ fn group_whose_rank_skips_a_collective_is_named_and_aborted_by_the_others() {
 
 #[test]
 fn group_that_hangs_in_a_download_is_freed_by_another_thread() {
-    let found = answer(&play("hang", 2, 2)[0]);
-    assert_eq!(found["barked"], json!({ "entered": 1, "error": null }));
+    let found = answer(&play("hang", 2)[0]);
+    assert_eq!(found["barked"], json!({ "entered": 2, "error": null }));
     assert_eq!(found["freed"], json!(true), "the thread that hung is free");
-    assert!(text(&found["check"]).contains("rank 0 of 2 was aborted"), "{found}");
+    for late in ["check", "wait"] {
+        assert!(text(&found[late]).contains("rank 0 of 2 was aborted"), "{found}");
+    }
+}
+
+#[test]
+fn group_whose_rank_enters_nothing_is_told_by_the_others_which_cannot_connect() {
+    let found = answer(&play("first", 2)[0]);
+    assert!(text(&found["error"]).starts_with("rank 0 of 2 could not all-reduce within 300ms"), "{found}");
+    assert_eq!(found["freed"], json!(true));
 }
 
 #[test]
 fn group_whose_rank_dies_ends_in_an_error_on_the_others() {
-    let ends = play("die", 3, 3);
+    let ends = play("die", 3);
     for end in &ends[..2] {
         assert!(text(&answer(end)["error"]).contains("in vain for collective 2 to 2"), "{end:?}");
     }
@@ -101,7 +115,7 @@ fn group_whose_rank_dies_ends_in_an_error_on_the_others() {
 
 #[test]
 fn group_whose_collectives_differ_ends_in_an_error_that_names_the_collective() {
-    for end in play("mismatch", 2, 2) {
+    for end in play("mismatch", 2) {
         let found = answer(&end);
         assert!(
             text(&found["error"]).contains("ncclInvalidUsage: its collective 1 is not that of rank"),
@@ -112,14 +126,14 @@ fn group_whose_collectives_differ_ends_in_an_error_that_names_the_collective() {
 
 #[test]
 fn group_that_does_not_gather_ends_in_an_error_within_its_deadline() {
-    let (code, _, errors) = &play("alone", 1, 2)[0];
+    let (code, _, errors) = &play_on(&[0], 2, "alone")[0];
     assert_eq!(*code, 1);
     assert!(errors.contains("rank 0 of 2 could not join the group within 300ms"), "{errors}");
 }
 
 #[test]
 fn group_refuses_two_ranks_on_one_device() {
-    for (code, _, errors) in play("one-device", 2, 2) {
+    for (code, _, errors) in play_on(&[0, 0], 2, "reduce") {
         assert_eq!(code, 1);
         assert!(errors.contains("Duplicate GPU detected: ranks 0 and 1 are on device 0"), "{errors}");
     }
@@ -129,11 +143,35 @@ fn group_refuses_two_ranks_on_one_device() {
 fn group_without_nccl_is_an_error_that_says_what_was_looked_for() {
     let scratch = Scratch::default();
     let id = scratch.path("id");
-    let words = ["group", "0", "1", id.to_str().unwrap(), "reduce"];
+    let words = ["group", "0", "0", "1", id.to_str().unwrap(), "reduce"];
     let (code, _, errors) = output(Standin::without_nccl(cache()).lend(&mut device_rank(&words), 1));
     assert_eq!(code, 1);
     assert!(errors.contains("neither libnccl.so nor libnccl.so.2"), "{errors}");
     let (code, _, errors) = output(Standin::with_nccl_misnamed(cache()).lend(&mut device_rank(&words), 1));
     assert_eq!(code, 1);
     assert!(errors.contains("standin-misnamed/libnccl.so.2, but not under the name libnccl.so"), "{errors}");
+}
+
+#[test]
+fn group_replays_a_graph_with_a_collective() {
+    for end in play("graph", 2) {
+        let found = answer(&end);
+        assert_eq!(found["found"], json!([[10, 99], [20, 99], [30, 99]]));
+        assert_eq!(found["entered"], json!(4), "a captured collective is entered by each replay");
+        assert!(text(&found["early"]).contains("cannot leave its group while 1 graphs"), "{found}");
+        assert!(text(&found["void"]).contains("was aborted"), "{found}");
+    }
+}
+
+#[test]
+fn group_whose_rank_replays_a_graph_less_is_named_by_the_collectives_of_the_graph() {
+    let found = answer(&play("graph-skip", 2)[0]);
+    assert!(text(&found["stuck"]).contains("in vain for collective 5 to 8"), "{found}");
+    assert!(text(&found["void"]).contains("was aborted after it had entered collective 8"), "{found}");
+}
+
+#[test]
+fn group_fence_is_reached_after_the_collective_before_it_and_can_be_used_again() {
+    let ends = play("fence", 2);
+    assert_eq!(answer(&ends[0])["seen"], json!([true, false, true, false, true]));
 }

@@ -3,5 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 mod common;
+mod doctor;
 mod driver;
 mod group;
+mod prepared;

@@ -81,6 +81,14 @@ pub enum CommunicatorError {
         /// For how long it was waited.
         waited: Duration,
     },
+    /// A graph has collectives of a communicator that is to be finished; NCCL would wait for it.
+    #[error("{member} cannot leave its group while {graphs} graphs have its collectives; drop them first")]
+    Graphs {
+        /// The rank.
+        member: Member,
+        /// Graphs.
+        graphs: usize,
+    },
     /// Somebody aborted it.
     #[error(
         "the communicator of {member} was aborted after it had entered collective {entered}, whose result is void; start the \

@@ -1,0 +1,112 @@
+//! Graphs: a sequence of operations and collectives that is captured once and replayed with one call; and fences.
+//!
+//! A graph names its buffers, not their content: a replay computes with what they hold then. So what differs from one step
+//! to the next (tokens, positions, page lists) is [overwritten](Cuda::overwrite) in place before each replay.
+
+use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use cudarc::driver::{CudaEvent, CudaGraph, result};
+
+use super::device::{Cuda, CudaBuffer, CudaError, refused};
+use super::lane::Captured;
+use crate::element::{Plain, bytes_of};
+
+/// What was captured. It keeps its buffers; drop it before the communicators whose collectives it has are finished.
+pub struct Graph {
+    graph: CudaGraph,
+    // After the graph, which uses the buffers.
+    captured: Captured,
+}
+
+// SAFETY: the driver binds a graph to no thread; it only must not be used by two at a time, and `Graph` is not `Sync`.
+unsafe impl Send for Graph {}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Graph").field("captured", &self.captured).finish_non_exhaustive()
+    }
+}
+
+/// A place in a device's queue.
+#[derive(Debug)]
+pub struct Fence(CudaEvent);
+
+impl Cuda {
+    /// Captures what `record` asks of the device, without running it. Uploads, downloads and waits are refused meanwhile.
+    ///
+    /// # Errors
+    /// What `record` ends with, or what the driver has against the capture.
+    pub fn capture<E: From<CudaError>>(
+        &mut self,
+        record: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<Graph, E> {
+        // Other threads may do what this one must not: NCCL's own set up what its first collectives need.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.refuse_in_capture("capture a graph")?;
+        self.stream().begin_capture(mode).map_err(refused("begin to capture a graph"))?;
+        self.lane.open();
+        let recorded = record(self);
+        let graph = self.stream().end_capture(CUgraphInstantiate_flags(0));
+        let captured = self.lane.close();
+        recorded?;
+        let graph = graph.map_err(refused("capture a graph"))?.filter(|_| !captured.is_empty());
+        Ok(Graph { graph: graph.ok_or(CudaError::EmptyGraph)?, captured })
+    }
+
+    /// Enqueues everything that a graph has.
+    ///
+    /// # Errors
+    /// If a communicator of it was aborted or has failed, or the driver refuses.
+    pub fn replay(&mut self, graph: &Graph) -> Result<(), CudaError> {
+        self.refuse_in_capture("replay a graph")?;
+        let collectives = &graph.captured.collectives;
+        // Held until the launch is made, so that no watchdog aborts a communicator between its check and its use.
+        let held = collectives.iter().map(|one| one.watch.hold()).collect::<Result<Vec<_>, _>>()?;
+        graph.graph.launch().map_err(refused("launch a graph"))?;
+        drop(held);
+        collectives.iter().for_each(|one| one.watch.note_entered(one.count));
+        Ok(())
+    }
+
+    /// Replaces a buffer's values, behind what the device has been asked before.
+    ///
+    /// # Errors
+    /// If they are not as many, or of another type, or the buffer is of another device.
+    pub fn overwrite<T: Plain>(&mut self, buffer: &mut CudaBuffer, values: &[T]) -> Result<(), CudaError> {
+        self.refuse_in_capture("overwrite a buffer")?;
+        let bytes = bytes_of(values);
+        buffer.check_overwrite(self.stream(), T::ELEMENT, bytes.len())?;
+        let (address, enqueued) = buffer.address(self.stream());
+        // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
+        let copied = unsafe { result::memcpy_htod_async(address, &bytes, self.stream().cu_stream()) };
+        drop(enqueued);
+        copied.map_err(refused("copy to the device"))
+    }
+
+    /// A fence behind all that the device has been asked so far.
+    ///
+    /// # Errors
+    /// If the driver makes none.
+    pub fn fence(&self) -> Result<Fence, CudaError> {
+        self.refuse_in_capture("set a fence")?;
+        self.stream().record_event(None).map(Fence).map_err(refused("set a fence"))
+    }
+
+    /// Moves a fence behind all that the device has been asked so far.
+    ///
+    /// # Errors
+    /// If the driver refuses.
+    pub fn renew(&self, fence: &mut Fence) -> Result<(), CudaError> {
+        self.refuse_in_capture("set a fence")?;
+        fence.0.record(self.stream()).map_err(refused("set a fence"))
+    }
+}
+
+impl Fence {
+    /// Whether the device has come to it; does not wait.
+    ///
+    /// # Errors
+    /// What the device failed with.
+    pub fn reached(&self) -> Result<bool, CudaError> {
+        self.0.try_is_complete().map_err(refused("run what was enqueued"))
+    }
+}

@@ -1,0 +1,36 @@
+//! The ports that `serve` would listen on. Each is bound and given back.
+
+use std::io;
+use std::net::TcpListener;
+
+use super::finding::Finding;
+use crate::launch::cli::{RankSource, ServeFlags};
+use crate::launch::error::LaunchError;
+
+pub(super) fn examine(serve: &ServeFlags) -> Vec<Finding> {
+    let mut findings = vec![port(&serve.host, serve.port, "--port")];
+    match serve.ranks {
+        RankSource::Local => {}
+        RankSource::External => {
+            let called = serve.group.check_called();
+            findings.push(Finding::judged("flags", called.map(|()| "suit ranks of launchers")));
+            findings.push(port(&serve.control.ip().to_string(), serve.control.port(), "--control"));
+        }
+    }
+    let bootstrap = serve.group.own_bootstrap_port().filter(|&port| port != 0);
+    findings.extend(bootstrap.map(|number| port("127.0.0.1", number, "--bootstrap-port")));
+    findings
+}
+
+fn port(host: &str, port: u16, flag: &'static str) -> Finding {
+    let bound = TcpListener::bind((host, port)).map_err(|source| refused(host, port, flag, source));
+    Finding::judged("port", bound.map(|_| format!("{port} on {host} is free ({flag})")))
+}
+
+fn refused(host: &str, port: u16, flag: &'static str, source: io::Error) -> LaunchError {
+    let host = host.to_owned();
+    match source.kind() == io::ErrorKind::AddrInUse {
+        true => LaunchError::PortTaken { host, port, flag },
+        false => LaunchError::Listen { host, port, source },
+    }
+}
