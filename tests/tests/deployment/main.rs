@@ -1,6 +1,6 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
-//! `answers` (what clients get), `bootstrap` (KV over TCP), `leaving` (clients that go), `pausing`, `recovery` (ranks that die), `chaos` (all of it at random), `losses`
+//! `answers` (what clients get), `bootstrap` (KV over TCP), `launchers` (ranks that others start, on two machines too), `leaving` (clients that go), `pausing`, `recovery` (ranks that die), `chaos` (all of it at random), `losses`
 //! (deaths that no restart follows), `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down),
 //! `transports` (all of it in short, over each). The traces of every deployment here are judged when it ends.
 
@@ -10,6 +10,7 @@ mod answers;
 mod bootstrap;
 mod chaos;
 mod common;
+mod launchers;
 mod leaving;
 mod losses;
 mod pausing;
