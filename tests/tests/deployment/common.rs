@@ -32,11 +32,12 @@ pub(crate) fn traces_in(scratch: &Scratch) -> Vec<PathBuf> {
 }
 
 /// A `lockstep serve` whose ranks are started by launchers, and call at `control`.
-pub(crate) fn called(scratch: Scratch, control: SocketAddr) -> server::Server {
+pub(crate) fn called(scratch: Scratch, control: SocketAddr, flags: &str) -> server::Server {
     let control = control.to_string();
     let external = ["serve", "--port", "0", "--ranks", "external", "--control", &control];
     let mut command = command(&scratch, &external);
-    server::Server::start(scratch, command.args(["--transport", "tcp", "--fabric", "tcp"]))
+    command.args(["--transport", "tcp", "--fabric", "tcp"]).args(flags.split_whitespace());
+    server::Server::start(scratch, &mut command)
 }
 
 /// A `lockstep serve` with real ranks, which write traces. When it is dropped, they must be behaviours of the model.
@@ -72,8 +73,8 @@ impl Deployment {
     }
 
     /// One whose ranks are started by launchers, which have them write traces into the same directory.
-    pub(crate) fn called(scratch: Scratch, control: SocketAddr) -> Self {
-        Self(called(scratch, control))
+    pub(crate) fn called(scratch: Scratch, control: SocketAddr, flags: &str) -> Self {
+        Self(called(scratch, control, flags))
     }
 
     /// A stream that goes on for long and has begun.

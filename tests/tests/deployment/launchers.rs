@@ -16,8 +16,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::common::{Deployment, called, command, pieces, request, reserved_port, story, texts};
 
 /// Starts what follows it again and again, until it ends in a way that no new start repairs, and keeps the codes.
-const LOOP: &str =
-    r#"while :; do "$@"; code=$?; echo $code >> "$CODES"; case $code in 0|2) exit $code;; esac; done"#;
+const LOOP: &str = r#"while :; do "$@"; code=$?; echo $code >> "$CODES"; case $code in 0|2) exit $code;; esac; sleep 0.1; done"#;
 
 /// Tokens of a stream, and after how many of them something happens.
 const TOKENS: u32 = 300;
@@ -95,19 +94,25 @@ struct Local {
 }
 
 impl Local {
-    fn start(decode: Variables, prefill: Variables) -> Self {
+    fn start(decode: Variables, prefill: Variables, flags: &str) -> Self {
         let (port, control) = reserved_port();
         let scratch = Scratch::default();
+        let launchers = Self::launch(&scratch, control, decode, prefill);
+        let server = Deployment::called(scratch, control, flags);
+        Self { launchers, server, control, _port: port }
+    }
+
+    /// Starts two ranks of each group.
+    fn launch(scratch: &Scratch, control: SocketAddr, decode: Variables, prefill: Variables) -> Launchers {
         let mut launchers = Launchers(Vec::new());
         for rank in 0..2 {
             for (role, variables) in [("decode", decode), ("prefill", prefill)] {
                 let flags = format!("--frontend {control}");
-                let start = Start { scratch: &scratch, on: &[], variables, flags };
+                let start = Start { scratch, on: &[], variables, flags };
                 launchers.start(&start, role, rank, 2);
             }
         }
-        let server = Deployment::called(scratch, control);
-        Self { launchers, server, control, _port: port }
+        launchers
     }
 
     /// Ends the server in an orderly way: every rank exits with 0, and no launcher starts it anew.
@@ -133,7 +138,7 @@ fn check_stream(server: &Deployment, undisturbed: &[String], disturb: impl FnOnc
 
 #[test]
 fn launchers_start_killed_ranks_anew_and_streams_go_on() {
-    let local = Local::start(TORCHRUN, SLURM);
+    let local = Local::start(TORCHRUN, SLURM, "");
     let server = &local.server;
     for golden in &goldens()[..2] {
         assert_eq!(server.post(&request(golden, false)).text(), pieces(golden).concat());
@@ -159,7 +164,7 @@ fn launchers_start_killed_ranks_anew_and_streams_go_on() {
 /// A stopped rank holds its place until it goes on. What it says then is of an old epoch, and its next life is of the new one.
 #[test]
 fn launchers_rank_that_comes_late_is_of_no_epoch() {
-    let local = Local::start(LWS, MPI);
+    let local = Local::start(LWS, MPI, "");
     let server = &local.server;
     let undisturbed = texts(server.stream(&story("The wisdom of", TOKENS)));
     let stopped = server.rank_pids()[1];
@@ -179,7 +184,7 @@ fn launchers_rank_that_comes_late_is_of_no_epoch() {
 /// What comes to the control port from others than ranks is turned away, and disturbs nobody; so is a second rank of a name.
 #[test]
 fn launchers_strangers_are_turned_away() {
-    let local = Local::start(TORCHRUN, TORCHRUN);
+    let local = Local::start(TORCHRUN, TORCHRUN, "");
     let server = &local.server;
     let undisturbed = texts(server.stream(&story("The wisdom of", TOKENS)));
     check_stream(server, &undisturbed, || {
@@ -228,7 +233,7 @@ fn launchers_that_tell_nothing_or_lead_nowhere_are_told_so() {
 /// The ranks end with their front end, and the next front end at the same address takes the next ones.
 #[test]
 fn launchers_outlive_a_front_end() {
-    let Local { launchers, server, control, _port } = Local::start(SLURM, LWS);
+    let Local { launchers, server, control, _port } = Local::start(SLURM, LWS, "");
     let pids = server.rank_pids();
     server.signal(Signal::KILL);
     wait_for("the end of its ranks", || pids.iter().all(|&pid| !lives(pid)));
@@ -236,10 +241,39 @@ fn launchers_outlive_a_front_end() {
     // The first one's traces would be written over: each front end counts its epochs from one.
     let traces = server.scratch.path("traces");
     std::fs::rename(&traces, server.scratch.path("first")).unwrap();
-    let again = called(Scratch::default(), control);
+    let again = called(Scratch::default(), control, "");
     let golden = &goldens()[0];
     assert_eq!(again.post(&request(golden, false)).text(), pieces(golden).concat());
     drop((again, launchers));
+}
+
+/// Clients wait for launchers for a while, and not for ever; ranks are waited for all the same.
+#[test]
+fn launchers_that_stay_away_end_the_streams_and_may_come_later() {
+    let mut local = Local::start(MPI, TORCHRUN, "--absence-seconds 1");
+    let stream = local.server.long_stream();
+    drop(std::mem::replace(&mut local.launchers, Launchers(Vec::new())));
+    let error = stream.error();
+    assert!(error.contains("did not start decode rank 0, decode rank 1, prefill rank 0"), "{error}");
+    let refused = local.server.post(&request(&goldens()[0], false));
+    assert_eq!((refused.status, refused.error()["code"].as_str()), (503, Some("not_ready")));
+    local.launchers = Local::launch(&local.server.scratch, local.control, MPI, TORCHRUN);
+    local.server.wait_for_epoch(2);
+    let golden = &goldens()[0];
+    assert_eq!(local.server.post(&request(golden, false)).text(), pieces(golden).concat());
+    local.end();
+}
+
+/// Without an epoch that may follow, there is no place for a rank.
+#[test]
+fn launchers_ranks_are_refused_when_no_epoch_follows() {
+    let local = Local::start(LWS, SLURM, "--restarts 0");
+    let stream = local.server.long_stream();
+    kill(local.server.rank_pids()[3], Signal::KILL);
+    let error = stream.error();
+    assert!(error.contains("prefill rank 1"), "{error}");
+    let said = || std::fs::read_to_string(local.server.scratch.path("said-decode-0")).unwrap();
+    wait_for("a refusal", || said().contains("no epoch follows: 0 of 0 restarts"));
 }
 
 fn ip(arguments: &str) -> Result<(), String> {
@@ -315,7 +349,7 @@ fn launchers_on_two_machines_survive_the_network_between_them() {
         };
         launchers.start(&far, role, 1, 2);
     }
-    let mut server = Deployment::called(scratch, control);
+    let mut server = Deployment::called(scratch, control, "");
     assert!(server.errors().contains(&machine.addresses[1]), "{}", server.errors());
     let golden = &goldens()[0];
     assert_eq!(server.post(&request(golden, false)).text(), pieces(golden).concat());
