@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::common::{Deployment, called, command, pieces, request, reserved_port, story, texts};
 
-/// Starts what follows it again and again, until it ends in a way that no new start repairs, and keeps the codes.
-const LOOP: &str = r#"while :; do "$@"; code=$?; echo $code >> "$CODES"; case $code in 0|2) exit $code;; esac; sleep 0.1; done"#;
+/// Starts what follows it again and again, until it ends in a way that no new start repairs, and keeps the codes. Ends with the test.
+const LOOP: &str = r#"while kill -0 $PPID; do "$@"; code=$?; echo $code >> "$CODES"; case $code in 0|2) exit $code;; esac; sleep 0.1; done"#;
 
 /// Tokens of a stream, and after how many of them something happens.
 const TOKENS: u32 = 300;
@@ -197,10 +197,12 @@ fn launchers_strangers_are_turned_away() {
         }
     });
     wait_for("words of three strangers", || server.errors().matches("was turned away").count() == 3);
+    let control = local.control.to_string();
     let rank = |flags: &str| {
-        let flags: Vec<&str> = flags.split_whitespace().collect();
-        let mut command = command(&server.scratch, &["rank", "--role", "decode"]);
-        output(command.args(flags).args(["--frontend", &local.control.to_string()]))
+        // One that is let in waits for an epoch.
+        let program = ["15", env!("CARGO_BIN_EXE_tested-lockstep"), "rank", "--role", "decode", "--frontend"];
+        let mut command = server.scratch.command("timeout", &program);
+        output(command.arg(&control).args(flags.split_whitespace()))
     };
     let (code, _, errors) = rank("--rank 3 --world-size 4");
     assert_eq!(code, 75, "{errors}");
