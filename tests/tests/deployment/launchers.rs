@@ -16,7 +16,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::common::{Deployment, called, command, pieces, request, reserved_port, story, texts};
 
 /// Starts what follows it again and again, until it ends in a way that no new start repairs, and keeps the codes. Ends with the test.
-const LOOP: &str = r#"while kill -0 $PPID; do "$@"; code=$?; echo $code >> "$CODES"; case $code in 0|2) exit $code;; esac; sleep 0.1; done"#;
+const LOOP: &str = r#"
+while kill -0 $PPID; do
+    "$@"; code=$?; echo $code >> "$CODES"
+    case $code in 0|2) exit $code;; esac
+    sleep 0.1
+done"#;
 
 /// Tokens of a stream, and after how many of them something happens.
 const TOKENS: u32 = 300;
