@@ -71,6 +71,9 @@ pub(crate) struct ServeFlags {
     /// Address and port at which ranks that launchers start are to call (`lockstep rank --frontend`)
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8100")]
     pub(crate) control: SocketAddr,
+    /// Seconds within which launchers must bring lost ranks back; then streams that wait for them end with an error
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = value_parser!(u32).range(1..=86_400))]
+    pub(crate) absence_seconds: u32,
     #[command(flatten)]
     pub(crate) group: GroupFlags,
 }

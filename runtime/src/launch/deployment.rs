@@ -40,7 +40,16 @@ pub struct Endpoint {
     /// Time that running requests get to end when the server is to stop.
     pub drain: Duration,
     /// Where ranks of launchers are to call; none if this program starts its ranks.
-    pub control: Option<SocketAddr>,
+    pub control: Option<Control>,
+}
+
+/// How ranks of launchers are waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Where they call.
+    pub address: SocketAddr,
+    /// How long clients wait for those that were lost.
+    pub absence: Duration,
 }
 
 /// A front end that listens, and groups that are not started yet.
@@ -80,7 +89,7 @@ impl Deployment {
         let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
         let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
         let mut servers = vec![HttpServer::new(listener, router(service), desk.plan().max_queue)];
-        let host = endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.ip());
+        let host = endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.address.ip());
         let bootstrap = bootstrap_server(flags, host, &desk, &mut servers).await?;
         let (muster, control, placement) = match endpoint.control.zip(bootstrap) {
             Some((control, bootstrap)) => {
@@ -189,12 +198,12 @@ fn start(
 
 /// Ranks that launchers start, and where they call.
 async fn call(
-    control: SocketAddr,
+    Control { address, absence }: Control,
     flags: &GroupFlags,
     bootstrap: SocketAddr,
     model: &Model,
 ) -> Result<(Muster, SocketAddr), LaunchError> {
-    let listener = listen(&control.ip().to_string(), control.port(), "--control").await?;
+    let listener = listen(&address.ip().to_string(), address.port(), "--control").await?;
     let bound = listener.local_addr().map_err(LaunchError::system("asking for the control port"))?;
     let terms = Terms {
         deployment: unique_number(),
@@ -207,7 +216,7 @@ async fn call(
         chunk_tokens: flags.chunk_tokens,
         unchecked: flags.unchecked,
     };
-    let plan = CallPlan { size: flags.tp, model: model.digest, terms };
+    let plan = CallPlan { size: flags.tp, model: model.digest, terms, absence };
     Ok((Muster::Called(listener, plan), bound))
 }
 

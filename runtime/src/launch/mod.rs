@@ -23,7 +23,7 @@ mod serve;
 
 pub use cli::GroupFlags;
 pub(crate) use deployment::classes;
-pub use deployment::{Deployment, Endpoint};
+pub use deployment::{Control, Deployment, Endpoint};
 pub use enlist::{Enlisted, START_ANEW, Stand};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
@@ -80,7 +80,7 @@ fn child(arguments: RankArguments, parts: &Parts) -> ExitCode {
     match supervisor::die_with(arguments.front) {
         Ok(()) => (parts.rank)(arguments),
         Err(error) => {
-            supervisor::say(&format!("lockstep rank: {error}"));
+            supervisor::say(&format!("lockstep child: {error}"));
             ExitCode::FAILURE
         }
     }

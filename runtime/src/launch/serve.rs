@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::Parts;
 use super::cli::{GroupFlags, RankSource, ServeFlags};
-use super::deployment::{Deployment, Endpoint};
+use super::deployment::{Control, Deployment, Endpoint};
 use super::error::LaunchError;
 use crate::frontend::{Desk, Standing};
 use crate::supervisor::{Departure, Stop, on_signals, say, tell};
@@ -38,6 +38,7 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
     let (order, stop) = watch::channel(Stop::Run);
     let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
     let ServeFlags { host, port, max_queue, restarts, drain_seconds, ranks, control, .. } = flags;
+    let absence = Duration::from_secs(u64::from(flags.absence_seconds));
     let endpoint = Endpoint {
         host: host.clone(),
         port: *port,
@@ -45,7 +46,7 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
         restarts: *restarts,
         drain: Duration::from_secs(u64::from(*drain_seconds)),
         control: match ranks {
-            RankSource::External => Some(*control),
+            RankSource::External => Some(Control { address: *control, absence }),
             RankSource::Local => None,
         },
     };

@@ -46,9 +46,9 @@ pub fn run(arguments: RankArguments) -> ExitCode {
 pub fn run_enlisted(enlisted: Enlisted) -> ExitCode {
     let Enlisted { plan, line, stand, evidence } = enlisted;
     let life = Life::new(&plan, Site::Apart(stand), evidence.join(plan.record_name()));
-    match (life.live(line), life.parting.wait(PARTING)) {
-        (Ok(()), Some(Word::ForGood)) => ExitCode::SUCCESS,
-        (Ok(()) | Err(_), _) => ExitCode::from(START_ANEW),
+    match life.live(line).ok().and_then(|()| life.parting.wait(PARTING)) {
+        Some(Word::ForGood) => ExitCode::SUCCESS,
+        Some(Word::Again) | None => ExitCode::from(START_ANEW),
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
@@ -21,6 +22,8 @@ pub struct CallPlan {
     pub model: u64,
     /// What both groups have in common.
     pub terms: Terms,
+    /// How long clients wait for ranks that were lost.
+    pub absence: Duration,
 }
 
 /// A rank that waits.
@@ -80,6 +83,11 @@ impl Anteroom {
         let state =
             if absent.is_empty() { "all are there".into() } else { format!("still to come: {absent}") };
         format!("{name} ({host}, pid {pid}) waits for an epoch; {state}")
+    }
+
+    /// How long clients wait for ranks that were lost.
+    pub(crate) fn absence(&self) -> Duration {
+        self.plan.absence
     }
 
     fn refusal(&self, enlistment: &Enlistment, name: RankName) -> Option<String> {
@@ -168,7 +176,7 @@ mod tests {
             chunk_tokens: 6,
             unchecked: false,
         };
-        CallPlan { size: 2, model: 7, terms }
+        CallPlan { size: 2, model: 7, terms, absence: Duration::ZERO }
     }
 
     fn enlistment(role: Role, rank: u32) -> Enlistment {

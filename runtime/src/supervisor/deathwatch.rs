@@ -11,7 +11,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum OrphanError {
     /// The front end died before the tie was made.
-    #[error("the front end (pid {front}) is gone; ranks are started by it, not by hand")]
+    #[error("the front end (pid {front}) is gone; its ranks are started by it, not by hand")]
     Gone {
         /// The front end's process id, as the command line has it.
         front: u32,

@@ -1,6 +1,7 @@
 //! Where an epoch's ranks come from: children of this process, or launchers.
 
 use std::io;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 
@@ -35,6 +36,14 @@ impl Source {
     /// Whether the ranks are other people's to start.
     pub(crate) fn is_called(&self) -> bool {
         matches!(self, Self::Called(..))
+    }
+
+    /// How long clients wait for ranks that were lost; for as long as it takes where they are started here.
+    pub(crate) fn absence(&self) -> Option<Duration> {
+        match self {
+            Self::Called(_, anteroom) => Some(anteroom.absence()),
+            Self::Started(..) => None,
+        }
     }
 
     /// Waits for a connection.

@@ -1,5 +1,7 @@
-//! The supervisor's loop: one queue of events, one tick, one order to stop. How an epoch ends is in `endings`.
+//! The supervisor's loop: one queue of events, one tick, one order to stop. How an epoch ends is in `endings`, and
+//! what concerns ranks of launchers alone in `calling`.
 
+mod calling;
 mod endings;
 
 use std::io;
@@ -10,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use super::anteroom::{Call, Recruit};
+use super::anteroom::Call;
 use super::epoch::EpochRanks;
 use super::event::{Caller, Event};
 use super::link::{self, LinkEnd, LinkReport};
@@ -23,7 +25,7 @@ use super::say;
 use super::stop::Stop;
 use crate::frontend::Desk;
 use crate::launch::RankArguments;
-use crate::wire::{Assignment, Role, Seat, WireError};
+use crate::wire::{Role, WireError};
 
 /// Wait after a failed accept: the process is out of descriptors, and only time gives some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -144,16 +146,6 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Has a rank that waits take its seat.
-    fn call(&mut self, seat: Seat, assignment: Assignment, recruit: Recruit) {
-        let (name, cut) = (seat.name, Arc::default());
-        self.desk.process_started(name, recruit.enlistment.pid);
-        self.ranks.started(name, None, Arc::clone(&cut));
-        if recruit.call.send(Call::Serve { seat, assignment, cut }).is_err() {
-            self.ranks.exited(name, Exit::Unlinked);
-        }
-    }
-
     fn start(&mut self, arguments: RankArguments) -> io::Result<()> {
         let (name, epoch) = (arguments.plan.name(), self.ranks.epoch);
         let Source::Started(_, nursery) = &mut self.source else { return Ok(()) };
@@ -222,18 +214,6 @@ impl Supervisor {
         if let Err(error) = self.begin() {
             let role = self.desk.unready().map_or(Role::Decode, |rank| rank.role);
             self.found(role, error.to_string());
-        }
-    }
-
-    /// Ends the streams of clients that have waited for launchers for long enough. Ranks may come all the same.
-    fn check_patience(&mut self) {
-        let is_over = |until: &mut Instant| Instant::now() >= *until;
-        let over = self.recovery.as_mut().and_then(|recovery| recovery.patience.take_if(is_over));
-        if let (Some(_), Source::Called(_, anteroom)) = (over, &self.source) {
-            let (absent, seconds) = (anteroom.absent(), self.limits.start.as_secs());
-            let reason = format!("the launchers did not start {absent} within {seconds} s of a loss");
-            say(&format!("lockstep: {reason}; streams end, and ranks are waited for"));
-            self.desk.suspend(&reason);
         }
     }
 
@@ -327,17 +307,6 @@ impl Supervisor {
             // The queue is gone only together with this task.
             sender.send(Event::LinkEnded(report)).await.ok();
         });
-    }
-
-    /// Lets a rank of a launcher wait for an epoch, if one may follow.
-    fn enlist(&mut self, recruit: Recruit) {
-        let Source::Called(_, anteroom) = &mut self.source else { return };
-        say(&format!("lockstep: {}", anteroom.admit(recruit)));
-        if self.leaving {
-            anteroom.clear(|| Call::Leave);
-        } else if !self.ranks.watch.is_whole() && self.recovery.is_none() {
-            anteroom.clear(|| Call::Refuse(format!("no epoch follows: {}", self.restarts)));
-        }
     }
 
     fn settle_exits(&mut self) {

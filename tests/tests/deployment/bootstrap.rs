@@ -12,25 +12,15 @@ use std::time::Duration;
 use lockstep_tests::golden::goldens;
 use lockstep_tests::http::completion;
 use lockstep_tests::process::{PATIENCE, kill, lives, wait_within};
-use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use rustix::process::Signal;
 
-use crate::common::{Deployment, pieces, request, story, texts};
+use crate::common::{Deployment, pieces, request, reserved_port, story, texts};
 
 /// How late an answer is that is late.
 const LATE: Duration = Duration::from_millis(1200);
 
 /// How long a request is watched that can not go on.
 const WATCHED: Duration = Duration::from_millis(1500);
-
-/// A port that nobody is given who asks for a free one, and at which nobody listens; whoever names it may bind it.
-fn reserved_port() -> (OwnedFd, SocketAddr) {
-    let port = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    sockopt::set_socket_reuseaddr(&port, true).unwrap();
-    bind(&port, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-    let address = getsockname(&port).unwrap().try_into().unwrap();
-    (port, address)
-}
 
 /// What the relay does with a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

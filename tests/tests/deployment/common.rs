@@ -1,6 +1,8 @@
 //! A deployment, and when it holds nothing.
 
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -13,6 +15,7 @@ use lockstep_tests::http::{Events, text_of};
 use lockstep_tests::places::model_directory;
 use lockstep_tests::process::{PATIENCE, lives, wait_for};
 use lockstep_tests::server::{self, Scratch};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket, sockopt};
 use serde_json::{Value, json};
 
 /// More tokens than are produced before a test has done its part.
@@ -26,6 +29,15 @@ pub(crate) fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 pub(crate) fn traces_in(scratch: &Scratch) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(scratch.path("traces")).unwrap();
     entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+/// A `lockstep serve` whose ranks are started by launchers, and call at `control`.
+pub(crate) fn called(scratch: Scratch, control: SocketAddr, flags: &str) -> server::Server {
+    let control = control.to_string();
+    let external = ["serve", "--port", "0", "--ranks", "external", "--control", &control];
+    let mut command = command(&scratch, &external);
+    command.args(["--transport", "tcp", "--fabric", "tcp"]).args(flags.split_whitespace());
+    server::Server::start(scratch, &mut command)
 }
 
 /// A `lockstep serve` with real ranks, which write traces. When it is dropped, they must be behaviours of the model.
@@ -63,6 +75,11 @@ impl Deployment {
             .collect();
         let mut command = command(&scratch, &arguments);
         Self(server::Server::start(scratch, prepare(&mut command)))
+    }
+
+    /// One whose ranks are started by launchers, which have them write traces into the same directory.
+    pub(crate) fn called(scratch: Scratch, control: SocketAddr, flags: &str) -> Self {
+        Self(called(scratch, control, flags))
     }
 
     /// A stream that goes on for long and has begun.
@@ -170,4 +187,13 @@ pub(crate) fn pieces(golden: &Golden) -> Vec<String> {
         golden.greedy_ids.iter().map(|&token| detokenizer.push(token).unwrap().unwrap_or_default()).collect();
     pieces.last_mut().unwrap().push_str(&detokenizer.finish().unwrap());
     pieces
+}
+
+/// A port that nobody is given who asks for a free one, and at which nobody listens; whoever names it may bind it.
+pub(crate) fn reserved_port() -> (OwnedFd, SocketAddr) {
+    let port = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    sockopt::set_socket_reuseaddr(&port, true).unwrap();
+    bind(&port, &SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let address = getsockname(&port).unwrap().try_into().unwrap();
+    (port, address)
 }

@@ -1,8 +1,9 @@
 //! Whole deployments from outside: the shipped program, real ranks, the bundled model, HTTP.
 //!
-//! `answers` (what clients get), `bootstrap` (KV over TCP), `leaving` (clients that go), `pausing`, `recovery` (ranks that die), `chaos` (all of it at random), `losses`
-//! (deaths that no restart follows), `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down),
-//! `transports` (all of it in short, over each). The traces of every deployment here are judged when it ends.
+//! `answers` (what clients get), `bootstrap` (KV over TCP), `chaos` (all of it at random), `cuda` (devices, on stand-ins), `launchers` (ranks that others
+//! start, on two machines too), `leaving` (clients that go), `losses` (deaths that no restart follows), `pausing`, `recovery` (ranks that die),
+//! `starts` (wrong starts, orderly ends, the demo), `traces` (what ranks write down), `transports` (all of it in short, over each). The traces of
+//! every deployment here are judged when it ends.
 
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
@@ -11,6 +12,7 @@ mod bootstrap;
 mod chaos;
 mod common;
 mod cuda;
+mod launchers;
 mod leaving;
 mod losses;
 mod pausing;

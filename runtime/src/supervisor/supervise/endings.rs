@@ -35,7 +35,7 @@ impl Supervisor {
         let before = self.recovery.unwrap_or(Recovery {
             lost_at: Some(now),
             begin_at: now,
-            patience: Some(now + self.limits.start),
+            patience: self.source.absence().map(|absence| now + absence),
         });
         self.recovery = pause.map(|pause| Recovery { begin_at: now + pause, ..before });
         match self.recovery {
