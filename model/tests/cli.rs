@@ -81,8 +81,9 @@ fn cli_stays_silent_beside_json() {
 #[test]
 fn cli_estimates_known_runs_within_its_own_range() {
     let folder = tempfile::tempdir().unwrap();
-    let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("runs.toml");
-    let recorded = lockstep_model::runs::Manifest::read(&committed).unwrap();
+    let package = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let recorded = lockstep_model::runs::Manifest::read(&package.join("runs.toml")).unwrap();
+    std::fs::copy(package.join("levels.toml"), folder.path().join("levels.toml")).unwrap();
     for run in ["decode-2x2-3p-aborts-handshakes-normal", "decode-3x1-3p-aborts-transfers-normal"] {
         let states = recorded.find(run).unwrap().unique;
         let look = (states * 3 / 10).to_string();
@@ -93,8 +94,14 @@ fn cli_estimates_known_runs_within_its_own_range() {
         let likely = line["states"].as_u64().unwrap();
         assert!(least <= states && states <= most, "{run} has {states} states: {line}");
         assert!(likely * 2 >= states && likely <= states * 2, "{run} has {states} states: {line}");
+        assert!(most < least * 8, "{line}");
         assert_eq!(line["exact"], false);
     }
+    std::fs::remove_file(folder.path().join("levels.toml")).unwrap();
+    let run = ["estimate", "decode-3x1-3p-aborts-transfers-normal", "--most-states", "60000"];
+    let unlearned = lockstep_check(folder.path(), &run);
+    assert_exit(&unlearned, 22);
+    assert!(text_of(&unlearned).contains("no estimate"), "{}", text_of(&unlearned));
 }
 
 #[test]

@@ -100,9 +100,15 @@ Example:
   lockstep-check merge out/ --tier nightly --junit junit.xml";
 
 const AFTER_ESTIMATE: &str = "\
-Looks at the beginning of a run, 5 seconds if no budget is given, and extends the growth of its levels. Exit code 22
-if growth does not slow down yet, so that nothing can be said. With --most-states, the states that are seen, and so
-the estimate of states, are the same on any machine.
+Looks at the beginning of a run, 5 seconds if no budget is given. A line through the growth of its levels says how much
+is still to come; levels.toml has the levels of recorded runs, and so how wrong such lines were. The range is where four
+in five of the recorded runs ended that once looked like this one, those of the same family first: measured over all of
+them, each left out when it is its turn, ranges held four times in five, and went to four times the least in the mean,
+to less the more of the run is seen. Time and memory are scaled, and only as good as that: memory by what states take at
+the beginning, within a factor of two.
+
+Exit code 22 if growth does not slow down yet or no recorded run looked like this, so that nothing can be said. With
+--most-states, the states that are seen, and so the estimate of states, are the same on any machine.
 
 Example:
   lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";
@@ -258,7 +264,7 @@ enum Command {
         /// The trace file
         trace: PathBuf,
     },
-    /// Perform the runs of a tier and all that must fail; write runs.toml, CHECKS.md and proved.json
+    /// Perform the runs of a tier and all that must fail; write runs.toml, levels.toml, CHECKS.md and proved.json
     #[command(after_help = AFTER_RECORD)]
     Record {
         /// Compare only, and exit with 21 on a difference
