@@ -35,7 +35,7 @@ pub use checks::{checks_text, class_text, tier_text};
 pub use effort::Effort;
 pub use hazard_table::protection;
 pub use judge::{Failure, give_up, judge_counts, judge_fault, judge_verdict};
-pub use levels::{Foreseen, Levels};
+pub use levels::{Foreseen, Levels, widest_of};
 pub use listing::Registry;
 pub use manifest::{Manifest, ManifestError, Record, RecordedExpect, expectation};
 pub use outcome::{Exit, Kind, Outcome, Sampled, Scope, Verdict};

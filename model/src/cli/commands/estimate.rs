@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::explore::Settings;
 use crate::report::grouped;
-use crate::runs::{Exit, Failure, Foreseen, Levels, Manifest, Outcome, Places, Registry, Run, Verdict};
+use crate::runs::{
+    Exit, Failure, Foreseen, Levels, Manifest, Outcome, Places, Registry, Run, Verdict, widest_of,
+};
 use serde::Serialize;
 
 use super::Trouble;
@@ -111,15 +113,16 @@ impl Look<'_> {
         self.outcome.elapsed.as_secs_f64() * real(states) / real(self.seen().max(1))
     }
 
-    /// Bytes for so many states: what is kept of each, and the larger of what judging progress takes and the states that are whole.
+    /// Bytes for so many states: what is kept of each, and the larger of what judging progress takes and the states that are whole. Those
+    /// grow with the widest levels; what they took so far is never given back.
     fn bytes(&self, states: u64) -> Option<u64> {
         let counts = self.outcome.counts;
         let steps = BYTES_OF_STEP * real(counts.transitions) / real(self.seen().max(1));
         let kept = BYTES_OF_STATE + steps;
-        let whole = (real(self.grown?) - kept * real(self.seen())).max(0.0)
-            / real(self.outcome.scope.frontier.max(1));
-        let widest = self.levels.widest(self.run.name).unwrap_or(WIDEST);
-        Some(rounded(real(states) * (kept + steps.max(whole * widest))))
+        let whole = (real(self.grown?) - kept * real(self.seen())).max(0.0);
+        let widest = self.levels.widest(self.run.name).unwrap_or(WIDEST) * real(states);
+        let wider = (widest / real(widest_of(&self.outcome.scope.levels).max(1))).max(1.0);
+        Some(rounded(real(states) * kept + (real(states) * steps).max(whole * wider)))
     }
 }
 
