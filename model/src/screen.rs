@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use crate::ci::{Certificate, Findings};
 use crate::explore::Counts;
-use crate::report::{Drawing, RunLine, Story, draw, run_line, summary_line};
+use crate::report::{Drawing, RunLine, Story, draw, gaps_line, narrow_lines, run_line, summary_line};
 use crate::runs::{Failure, Manifest, Performed, Registry};
 use serde::Serialize;
 
 const DEFAULT_WIDTH: usize = 110;
+/// Columns below which the line of a run would be broken by the terminal.
+const NARROW: usize = 100;
 
 /// A line of JSON: the certificate, with the whole counterexample if it is asked for or unexpected.
 #[derive(Serialize)]
@@ -70,7 +72,7 @@ impl<'a> Screen<'a> {
             elapsed: Duration::try_from_secs_f64(certificate.effort.seconds).unwrap_or_default(),
         };
         let mut out = anstream::stdout().lock();
-        writeln!(out, "{}", run_line(&line))?;
+        self.write_line(&mut out, &line)?;
         certificate.failure.iter().try_for_each(|text| writeln!(out, "  {} {text}", certificate.run))
     }
 
@@ -82,7 +84,8 @@ impl<'a> Screen<'a> {
         let certificates = &findings.certificates;
         let failed = certificates.iter().filter(|certificate| !certificate.ok).count();
         let most = certificates.iter().map(|certificate| certificate.size.states).max().unwrap_or(0);
-        self.print_summary(certificates.len(), failed, most)
+        self.print_summary(certificates.len(), failed, most)?;
+        self.print_gaps(findings.failures.len())
     }
 
     /// Says what is wrong with the whole, where it does not disturb what was shown.
@@ -116,11 +119,25 @@ impl<'a> Screen<'a> {
         self.print_summary(performed.len(), failed, most.max().unwrap_or(0))
     }
 
+    /// One line of a run, or three where the terminal is narrow.
+    fn write_line(&self, out: &mut impl Write, line: &RunLine<'_>) -> io::Result<()> {
+        let drawn = if self.width < NARROW { narrow_lines(line) } else { run_line(line) };
+        writeln!(out, "{drawn}")
+    }
+
     fn print_summary(&self, runs: usize, failed: usize, most: u64) -> io::Result<()> {
         if self.json {
             return Ok(());
         }
         writeln!(anstream::stdout(), "{}", summary_line(runs, failed, most))
+    }
+
+    /// What is wrong beside the runs: without it a list from which runs are missing would look whole.
+    fn print_gaps(&self, gaps: usize) -> io::Result<()> {
+        if self.json || gaps == 0 {
+            return Ok(());
+        }
+        writeln!(anstream::stdout(), "{}", gaps_line(gaps))
     }
 
     fn show_line(&self, performed: &Performed<'_>) -> io::Result<()> {
@@ -135,7 +152,7 @@ impl<'a> Screen<'a> {
             path: outcome.and_then(|outcome| outcome.path()),
             elapsed: outcome.map(|outcome| outcome.elapsed).unwrap_or_default(),
         };
-        writeln!(out, "{}", run_line(&line))?;
+        self.write_line(&mut out, &line)?;
         if let Some(failure) = &performed.failure {
             writeln!(out, "  {} {}", performed.run.name, failure.text)?;
         }
@@ -147,6 +164,11 @@ impl<'a> Screen<'a> {
 
 fn print_json(line: &impl Serialize) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(line)?)
+}
+
+/// Says something to whoever looks on, on standard error. That nobody can hear it is no reason to end.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(anstream::stderr(), "{text}");
 }
 
 /// Columns of the terminal; `COLUMNS` wins, and without either there is a default.

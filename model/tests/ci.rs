@@ -143,6 +143,14 @@ fn ci_summary_says_what_each_run_must_do() {
 }
 
 #[test]
+fn ci_summary_keeps_to_one_line_a_run() {
+    let mut findings = variants(&[("/failure", "a | b\nc".into())]);
+    findings.certificates[0].ok = false;
+    let summary = step_summary(&findings);
+    assert!(summary.contains("holds: a \\| b c |"), "{summary}");
+}
+
+#[test]
 fn ci_merge_accepts_all_parts_and_nothing_less() {
     let folder = certified();
     assert_exit(&merge(folder.path(), &[]), 0);
@@ -188,8 +196,51 @@ fn ci_merge_refuses_what_does_not_belong() {
     assert!(code == Some(21) && text.contains("expects what the run does not"), "{text}");
     let (code, text) = forged(&|certificate| certificate["run"] = "no-such-run".into());
     assert!(code == Some(21) && text.contains("no run of this checker"), "{text}");
+    // One that is not as it must be, and asks for the exit code of one that is.
+    let (code, text) = forged(&|certificate| {
+        certificate["ok"] = false.into();
+        certificate["found"] = serde_json::json!({ "verdict": "vacuous", "missing": [] });
+    });
+    assert!(code == Some(70) && text.contains("contradicts itself"), "{text}");
     fs::write(&path, "{}").unwrap();
     assert_exit(&merge(folder.path(), &[]), 70);
+    fs::write(&path, &honest[..honest.len() / 2]).unwrap();
+    let half = merge(folder.path(), &[]);
+    assert_exit(&half, 70);
+    assert!(text_of(&half).contains("is no certificate of a run"), "{}", text_of(&half));
+}
+
+#[test]
+fn ci_findings_that_are_not_as_expected_never_exit_with_success() {
+    let mut findings = variants(&[("/ok", false.into())]);
+    findings.certificates[0].exit = 0;
+    assert_eq!(findings.exit(), lockstep_model::runs::Exit::Internal);
+}
+
+#[test]
+fn ci_merge_of_wrong_parts_names_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    for out in ["out/first", "out/again"] {
+        let arguments = with_runs(&["check"], &["--shard", "1/2", "--certificates", out]);
+        assert_exit(&command(folder.path(), &arguments).current_dir(folder.path()).output().unwrap(), 0);
+    }
+    let twice = merge(folder.path(), &[]);
+    assert_exit(&twice, 22);
+    let missing = text_of(&twice).matches("no certificate for").count();
+    assert!((1..RUNS.len()).contains(&missing), "{}", text_of(&twice));
+    assert!(text_of(&twice).contains(&format!("{missing} failure")), "{}", text_of(&twice));
+    let other_tier = command(folder.path(), &["merge", "out", "--tier", "nightly"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_exit(&other_tier, 22);
+    assert!(text_of(&other_tier).contains("no certificate for `decode-3x2-4p-plain-normal`"));
+    fs::remove_dir_all(folder.path().join("out")).unwrap();
+    fs::create_dir(folder.path().join("out")).unwrap();
+    let nothing = merge(folder.path(), &[]);
+    assert_exit(&nothing, 22);
+    assert!(!text_of(&nothing).contains("as expected"), "{}", text_of(&nothing));
 }
 
 #[test]

@@ -4,7 +4,10 @@
 
 mod common;
 
-use common::{assert_exit, lockstep_check, put_manifest, text_of};
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{assert_exit, command, lockstep_check, put_manifest, text_of};
 
 #[test]
 fn cli_refuses_what_it_does_not_know() {
@@ -21,7 +24,9 @@ fn cli_lists_runs() {
     let folder = tempfile::tempdir().unwrap();
     let listed = lockstep_check(folder.path(), &["list"]);
     assert_exit(&listed, 0);
-    assert!(!listed.stdout.is_empty());
+    let tier = |line: &str| line.split_whitespace().nth(1).map(str::to_owned);
+    let tiers: std::collections::BTreeSet<String> = text_of(&listed).lines().filter_map(tier).collect();
+    assert!(tiers.iter().eq(["nightly", "pr", "quick"]), "each tier has runs of its own: {tiers:?}");
 }
 
 const RUN: &str = "conventional-local-run-or-idle-normal";
@@ -81,8 +86,9 @@ fn cli_stays_silent_beside_json() {
 #[test]
 fn cli_estimates_known_runs_within_its_own_range() {
     let folder = tempfile::tempdir().unwrap();
-    let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("runs.toml");
-    let recorded = lockstep_model::runs::Manifest::read(&committed).unwrap();
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let recorded = lockstep_model::runs::Manifest::read(&package.join("runs.toml")).unwrap();
+    std::fs::copy(package.join("levels.toml"), folder.path().join("levels.toml")).unwrap();
     for run in ["decode-2x2-3p-aborts-handshakes-normal", "decode-3x1-3p-aborts-transfers-normal"] {
         let states = recorded.find(run).unwrap().unique;
         let look = (states * 3 / 10).to_string();
@@ -93,8 +99,14 @@ fn cli_estimates_known_runs_within_its_own_range() {
         let likely = line["states"].as_u64().unwrap();
         assert!(least <= states && states <= most, "{run} has {states} states: {line}");
         assert!(likely * 2 >= states && likely <= states * 2, "{run} has {states} states: {line}");
+        assert!(most < least * 8, "{line}");
         assert_eq!(line["exact"], false);
     }
+    std::fs::remove_file(folder.path().join("levels.toml")).unwrap();
+    let run = ["estimate", "decode-3x1-3p-aborts-transfers-normal", "--most-states", "60000"];
+    let unlearned = lockstep_check(folder.path(), &run);
+    assert_exit(&unlearned, 22);
+    assert!(text_of(&unlearned).contains("no estimate"), "{}", text_of(&unlearned));
 }
 
 #[test]
@@ -158,4 +170,97 @@ fn cli_sim_never_says_holds() {
     );
     assert_exit(&walk(&["no-such-run"]), 2);
     assert_exit(&walk(&["conventional-base-normal", "--seeds", "0"]), 2);
+}
+
+/// The exit code of a command whose output nobody reads.
+fn unread(folder: &Path, arguments: &[&str]) -> Option<i32> {
+    let mut child = command(folder, arguments).stdout(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    child.wait().unwrap().code()
+}
+
+#[test]
+fn cli_reader_that_goes_away_is_no_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    assert_eq!(unread(folder.path(), &["list"]), Some(0));
+    assert_eq!(unread(folder.path(), &["explain", RUN]), Some(0));
+    assert_eq!(unread(folder.path(), &["check", RUN]), Some(70), "what was not judged is not as expected");
+    assert_eq!(unread(folder.path(), &["check", RUN, "--json"]), Some(70));
+    assert_eq!(unread(folder.path(), &["sim", RUN, "--seeds", "1", "--steps", "10"]), Some(70));
+}
+
+#[test]
+fn cli_full_disk_is_told_and_never_a_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let code = |command: &mut std::process::Command| command.status().unwrap().code();
+    assert_eq!(code(command(folder.path(), &["check", RUN]).stdout(full())), Some(70));
+    assert_eq!(code(command(folder.path(), &["check", "no-such-run"]).stderr(full())), Some(2));
+    let trace = folder.path().join("trace.json");
+    let traced = ["check", RUN, "--trace", trace.to_str().unwrap()];
+    assert_eq!(code(command(folder.path(), &traced).stderr(full())), Some(0));
+    assert!(trace.is_file());
+    for option in ["--junit", "--sarif", "--trace"] {
+        let output = lockstep_check(folder.path(), &["check", RUN, option, "/dev/full"]);
+        assert_exit(&output, 70);
+        assert!(text_of(&output).contains("cannot write /dev/full"), "{}", text_of(&output));
+    }
+    let summary = command(folder.path(), &["check", RUN]).env("GITHUB_STEP_SUMMARY", "/dev/full").output();
+    assert_exit(&summary.unwrap(), 70);
+    let certificates = folder.path().join("runs.toml/certificates");
+    let output =
+        lockstep_check(folder.path(), &["check", RUN, "--certificates", certificates.to_str().unwrap()]);
+    assert_exit(&output, 70);
+    assert!(text_of(&output).contains("cannot write"), "{}", text_of(&output));
+}
+
+#[test]
+fn cli_json_is_all_that_is_printed_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text.replace("unique = ", "unique = 1"));
+    let commands: [(&[&str], i32); 4] = [
+        (&["check", RUN, "--json"], 21),
+        (&["check", "conventional-base-normal", "--json", "--most-states", "10"], 22),
+        (&["estimate", "conventional-base-normal", "--json", "--most-states", "100"], 22),
+        (&["sim", "conventional-base-normal", "--json", "--seeds", "2", "--steps", "20"], 0),
+    ];
+    for (arguments, code) in commands {
+        let mut command = command(folder.path(), arguments);
+        let output = command.env("CLICOLOR_FORCE", "1").env("GITHUB_ACTIONS", "true").output().unwrap();
+        assert_exit(&output, code);
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.lines().count() > 0, "{arguments:?}");
+        for line in told.lines() {
+            assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{arguments:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn cli_colours_only_whom_they_please() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    let coloured = |variables: &[(&str, &str)]| {
+        let mut command = command(folder.path(), &["check", RUN]);
+        text_of(&command.envs(variables.iter().copied()).output().unwrap()).contains('\u{1b}')
+    };
+    assert!(!coloured(&[]) && !coloured(&[("NO_COLOR", "1")]));
+    assert!(coloured(&[("CLICOLOR_FORCE", "1")]));
+}
+
+#[test]
+fn cli_narrow_terminal_gets_narrow_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    for columns in [40, 60] {
+        let mut command = command(folder.path(), &["check", RUN, "--show"]);
+        let output = command.env("COLUMNS", columns.to_string()).output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        let (lines, last) = told.trim_end().rsplit_once('\n').unwrap();
+        let widest = lines.lines().map(|line| line.chars().count()).max();
+        assert!(widest <= Some(columns.max(RUN.len() + 2)), "{widest:?} in {columns}:\n{lines}");
+        assert!(last.starts_with("1 run, as expected"), "{last}");
+    }
 }

@@ -10,6 +10,9 @@ use std::process::Command;
 
 const GUIDE: &str = include_str!("../../docs/guide.md");
 
+const EXAMPLES: [&str; 5] =
+    ["dummy_batches", "abort_consensus", "elastic_join", "expert_pipeline", "speculative_decoding"];
+
 /// Only the library's own two packages are built anew here: quickly, since what is explored is small.
 const UNOPTIMISED: &str =
     "[profile.dev.package]\nlockstep-model = { opt-level = 0 }\nlockstep-spec = { opt-level = 0 }\n";
@@ -125,7 +128,8 @@ fn guide_is_true_from_nothing_to_a_proof() {
 
 #[test]
 fn guide_names_files_that_exist() {
-    for name in ["dummy_batches.rs", "abort_consensus.rs", "elastic_join.rs", "expert_pipeline.rs"] {
+    for name in EXAMPLES {
+        let name = &format!("{name}.rs");
         assert!(GUIDE.contains(name) && package().join("examples").join(name).is_file(), "{name}");
     }
 }
@@ -152,7 +156,7 @@ fn examples_notice_ranks_that_go_astray() {
 #[test]
 fn examples_come_out_as_they_say() {
     let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
-    for name in ["dummy_batches", "abort_consensus", "elastic_join", "expert_pipeline"] {
+    for name in EXAMPLES {
         let output = Command::new(binaries.join("examples").join(name)).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success(), "{name}: {text}");

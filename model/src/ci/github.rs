@@ -34,7 +34,7 @@ pub fn step_summary(findings: &Findings) -> String {
     let verdict = if failed == 0 { "as expected" } else { "**not** as expected" };
     let mut text = format!("## Model checking: {verdict}\n\n{runs} runs, {failed} failures.\n\n");
     for failure in &findings.failures {
-        text += &format!("* {}\n", failure.text);
+        text += &format!("* {}\n", cell(&failure.text));
     }
     text += "\n| | run | must | found | states | transitions | depth | steps | seconds |\n";
     text += "|---|---|---|---|---:|---:|---:|---:|---:|\n";
@@ -53,7 +53,7 @@ fn row(certificate: &Certificate) -> String {
     let must = must(&certificate.expected);
     let steps = certificate.numbers().path.map_or_else(String::new, |path| path.to_string());
     let found = match &certificate.failure {
-        Some(failure) => format!("{}: {}", certificate.finding(), failure.replace('|', "\\|")),
+        Some(failure) => format!("{}: {}", certificate.finding(), cell(failure)),
         None => certificate.finding(),
     };
     format!(
@@ -75,6 +75,11 @@ fn must(expected: &Expected) -> String {
         RecordedExpect::Loses => format!("lose{named}"),
         RecordedExpect::Moves => format!("move{named}"),
     }
+}
+
+/// Text that stays in its cell of a table, and in its line.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\r', '\n'], " ")
 }
 
 /// Text of a workflow command's message.

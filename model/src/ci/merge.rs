@@ -18,7 +18,8 @@ impl Findings {
     pub fn exit(&self) -> Exit {
         let whole = self.failures.first().map(|failure| failure.exit);
         let bad = self.certificates.iter().find(|certificate| !certificate.ok);
-        let of_run = bad.map(|certificate| Exit::of_code(certificate.exit).unwrap_or(Exit::Internal));
+        let failing = |code| Exit::of_code(code).filter(|exit| *exit != Exit::Ok).unwrap_or(Exit::Internal);
+        let of_run = bad.map(|certificate| failing(certificate.exit));
         whole.or(of_run).unwrap_or(Exit::Ok)
     }
 
@@ -85,7 +86,8 @@ fn acceptable(
             "was compared with another manifest of runs; perform the run again",
         ),
         (
-            certificate.ok == certificate.bears_ok(),
+            certificate.ok == certificate.bears_ok()
+                && certificate.ok == (certificate.exit == Exit::Ok.code()),
             Exit::Internal,
             "contradicts itself: what it says of the run does not bear what it says of its being ok",
         ),

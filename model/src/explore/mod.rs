@@ -48,7 +48,7 @@ pub use event::{Collective, Happening, StepEvent};
 pub(crate) use expand::message_of;
 pub(crate) use fingerprint::fingerprint;
 pub use fingerprint::{Fingerprinter, collision_bound};
-pub use forecast::{Forecast, forecast};
+pub use forecast::forecast;
 pub(crate) use liveness::goal_in_reach;
 pub use liveness::{Stall, explore_live, idle_marks, stall, turning_point};
 pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks, WAITS_IN};

@@ -18,7 +18,7 @@ use super::state::FIXED_ORDER;
 use crate::explain::{Trace, replay};
 use crate::explore::Settings;
 use crate::runs::{Effort, Exit, Performed, Progress, PropertyDoc, Registry, Run, Verdict};
-use crate::screen::Screen;
+use crate::screen::{Screen, tell};
 
 /// Folder of this package in the checkout that it was built from: what a designer's crate depends on by path.
 pub const LIBRARY: &str = env!("CARGO_MANIFEST_DIR");
@@ -103,9 +103,10 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
     };
     let exit = match performed {
         Ok(exit) => exit,
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
+        // Whoever reads went away before the verdict: that is no pass.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Internal,
         Err(error) => {
-            anstream::eprintln!("cannot write the output: {error}");
+            tell(format_args!("cannot write the output: {error}"));
             Exit::Internal
         }
     };
@@ -157,13 +158,13 @@ fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<
 
 fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
     if registry.runs.is_empty() {
-        anstream::eprintln!("there is nothing to check: give `main` at least one trial");
+        tell(format_args!("there is nothing to check: give `main` at least one trial"));
         return Ok(Exit::Vacuous);
     }
     let named = |run: &&Run| options.names.is_empty() || options.names.iter().any(|name| name == run.name);
     let runs: Vec<&Run> = registry.runs.iter().filter(named).collect();
     if options.save.is_some() && runs.len() != 1 {
-        anstream::eprintln!("--save writes the counterexample of one run; name one, and only one");
+        tell(format_args!("--save writes the counterexample of one run; name one, and only one"));
         return Ok(Exit::Usage);
     }
     let screen = Screen::new(registry, options.json, options.trace || !options.json);
@@ -184,14 +185,14 @@ fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
 fn save(performed: &Performed<'_>, registry: &Registry, path: &Path) -> io::Result<()> {
     let (shown, name) = (path.display(), performed.run.name);
     let Some(trace) = Trace::of(performed, registry) else {
-        anstream::eprintln!("{name} has no counterexample; {shown} is not written");
+        tell(format_args!("{name} has no counterexample; {shown} is not written"));
         return Ok(());
     };
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"));
     fs::write(path, trace.to_json()?).map_err(named)?;
-    anstream::eprintln!(
+    tell(format_args!(
         "wrote {shown}; `lockstep-check explain {shown}` shows it, --replay {shown} repeats it"
-    );
+    ));
     Ok(())
 }
 
@@ -201,21 +202,21 @@ fn take_again(registry: &Registry, path: &Path) -> io::Result<Exit> {
     let trace = match read.and_then(|text| Trace::from_json(&text).map_err(|error| error.to_string())) {
         Ok(trace) => trace,
         Err(why) => {
-            anstream::eprintln!(
+            tell(format_args!(
                 "cannot read {}: {why}; give --replay a file that --save wrote",
                 path.display()
-            );
+            ));
             return Ok(Exit::Usage);
         }
     };
     match replay(&trace, registry) {
         Ok(found) => {
-            found.warnings.iter().for_each(|warning| anstream::eprintln!("warning: {warning}"));
+            found.warnings.iter().for_each(|warning| tell(format_args!("warning: {warning}")));
             writeln!(anstream::stdout(), "{}, {}: {}", trace.run, trace.property, found.finding)?;
             Ok(found.exit())
         }
         Err(failure) => {
-            anstream::eprintln!("{}", failure.text);
+            tell(format_args!("{}", failure.text));
             Ok(failure.exit)
         }
     }

@@ -59,7 +59,8 @@ impl<R: RankProgram<Site: Meeting>, A> State<R, A> {
         self.communicators.is_quiet()
     }
 
-    /// What a rank has entered and what has not completed.
+    /// What a rank has entered and what has not completed. With the last entry a collective completes: no state shows all members in it, so
+    /// a claim about what they enter together asks instead for what they hold once it is over.
     pub fn entered(&self, rank: usize) -> impl Iterator<Item = &Ticket<R::Site>> {
         self.communicators.entered(rank)
     }

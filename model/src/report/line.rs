@@ -35,12 +35,32 @@ pub fn run_line(line: &RunLine<'_>) -> String {
     format!("{mark} {name}  {:<26}  {steps:<12}  {size}  {time}", line.finding)
 }
 
+/// Draws what [`run_line`] draws in three lines, for a narrow terminal.
+#[must_use]
+pub fn narrow_lines(line: &RunLine<'_>) -> String {
+    let (style, mark) = if line.expected { (GOOD, "✓") } else { (FAULT, "✗") };
+    let (mark, name) = (paint(style, mark), paint(STRONG, line.name));
+    let steps = line.path.map_or_else(String::new, |path| format!(" in {path} steps"));
+    let (states, depth) = (grouped(line.counts.unique), line.counts.depth);
+    let time = paint(FAINT, &format!("{:.2} s", line.elapsed.as_secs_f64()));
+    format!("{mark} {name}\n  {}{steps}\n  {states} states, depth {depth}, {time}", line.finding)
+}
+
+/// Draws the line that follows where something is wrong beside the runs themselves.
+#[must_use]
+pub fn gaps_line(gaps: usize) -> String {
+    let what =
+        if gaps == 1 { "1 failure of the whole".to_owned() } else { format!("{gaps} failures of the whole") };
+    format!("{}{}", paint(FAULT, &what), paint(FAINT, "; each is told on standard error"))
+}
+
 /// Draws the last line of a session of `runs` runs, with ANSI styles; `most` is the largest count of states.
 #[must_use]
 pub fn summary_line(runs: usize, failed: usize, most: u64) -> String {
     let bound =
         format!("states mistaken for one another: p < {:.0e} in the largest run", collision_bound(most));
     let verdict = match (runs, failed) {
+        (0, _) => return paint(FAINT, "no run"),
         (1, 0) => paint(GOOD, "1 run, as expected"),
         (_, 0) => paint(GOOD, &format!("{runs} runs, all as expected")),
         (1, _) => paint(FAULT, "1 run, not as expected"),

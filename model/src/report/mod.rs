@@ -15,6 +15,6 @@ mod words;
 mod tests;
 
 pub use diverged::{Decision, Diverged, diverged};
-pub use line::{RunLine, grouped, run_line, summary_line};
+pub use line::{RunLine, gaps_line, grouped, narrow_lines, run_line, summary_line};
 pub use story::{Change, Scene, Story};
 pub use table::{Drawing, draw};

@@ -17,9 +17,9 @@ const HEADER: &str = "# Written by `lockstep-check record`; the counts are exact
 /// Why the manifest cannot be used.
 #[derive(Debug, Error)]
 pub enum ManifestError {
-    /// It is not a manifest.
+    /// It is no such file.
     #[error(
-        "{path} is not a manifest of runs; correct it or write it anew with `lockstep-check record`: {source}"
+        "{path} is not what is recorded of runs; correct it or write it anew with `lockstep-check record`: {source}"
     )]
     Malformed {
         /// The file.

@@ -4,17 +4,18 @@
 //! registry ──▶ session ──▶ runner ──▶ explore        judge: found against expected, counted against recorded
 //!                 │                                     │
 //!                 └──▶ Performed ◀──────────────────────┘──▶ report (a line, a counterexample), ci (a certificate)
-//!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json
+//!                          └──▶ record ──▶ manifest runs.toml, checks CHECKS.md, proved proved.json, levels.toml
 //! ```
 //!
 //! Reading order: `registry` (the list), `run`, `runner`, `retrace`, `visit`, `outcome`, `judge`, `session`; then `listing`, `manifest`,
-//! `checks`, `proved`, `record`.
+//! `checks`, `proved`, `levels`, `record`.
 
 mod checks;
 mod coverage_table;
 mod effort;
 mod hazard_table;
 mod judge;
+mod levels;
 mod listing;
 mod manifest;
 mod outcome;
@@ -34,6 +35,7 @@ pub use checks::{checks_text, class_text, tier_text};
 pub use effort::Effort;
 pub use hazard_table::protection;
 pub use judge::{Failure, give_up, judge_counts, judge_fault, judge_verdict};
+pub use levels::{Foreseen, Levels, widest_of};
 pub use listing::Registry;
 pub use manifest::{Manifest, ManifestError, Record, RecordedExpect, expectation};
 pub use outcome::{Exit, Kind, Outcome, Sampled, Scope, Verdict};

@@ -42,6 +42,14 @@ pub struct Places {
     pub root: PathBuf,
 }
 
+impl Places {
+    /// The file of the levels of runs, beside the manifest.
+    #[must_use]
+    pub fn levels(&self) -> PathBuf {
+        self.manifest.with_file_name("levels.toml")
+    }
+}
+
 impl Default for Places {
     /// In the workspace that this crate was built in.
     fn default() -> Self {

@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError, TryLockError};
 
 use crate::explain::{Choices, Trace, Way, WayError, build};
 use crate::runs::{Outlook, Registry, Run, expect_text};
+use crate::screen::tell;
 use serde_json::{Value, json};
 
 use super::page::{page, recorded};
@@ -81,7 +82,7 @@ impl<'a> Api<'a> {
         let (status, value) = match self.routed(route, &Query::of(query)) {
             Ok(value) => ("200 OK", value),
             Err(Refusal { status, message, nearest }) => {
-                anstream::eprintln!("lockstep-check: refused {route}: {message}");
+                tell(format_args!("lockstep-check: refused {route}: {message}"));
                 (status, json!({ "error": message, "nearest": nearest }))
             }
         };

@@ -12,7 +12,7 @@ use crate::cli::checkpoint::{Checkpoints, Subject};
 use crate::cli::options::{Effort, Kept, Outputs, Part};
 use crate::cli::outputs::{conclude, write};
 use crate::cli::watch::{Display, Stop};
-use crate::screen::Screen;
+use crate::screen::{Screen, tell};
 
 /// What to check and how.
 pub(crate) struct Check {
@@ -98,9 +98,9 @@ fn tell_kept(session: &Session<'_>, findings: &Findings) -> Result<(), Trouble> 
         && let Some((path, states)) = kept.written()?
     {
         let (path, run, states) = (path.display(), &certificate.run, grouped(states));
-        anstream::eprintln!(
+        tell(format_args!(
             "wrote {path}, {states} states; `lockstep-check check {run} --resume {path}` goes on"
-        );
+        ));
     }
     Ok(())
 }
@@ -126,12 +126,12 @@ fn write_trace(path: &Path, performed: &Performed<'_>, registry: &Registry) -> R
     let (shown, name) = (path.display(), performed.run.name);
     let Some(trace) = Trace::of(performed, registry) else {
         let finding = performed.finding();
-        anstream::eprintln!("{name}: {finding}, so there is no counterexample; {shown} is not written");
+        tell(format_args!("{name}: {finding}, so there is no counterexample; {shown} is not written"));
         return Ok(());
     };
     write(path, &trace.to_json().map_err(std::io::Error::from)?)?;
-    anstream::eprintln!(
+    tell(format_args!(
         "wrote {shown}; `lockstep-check explain {shown}` shows it, `lockstep-check replay {shown}` repeats it"
-    );
+    ));
     Ok(())
 }

@@ -3,9 +3,11 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::explore::{Forecast, Settings, forecast};
+use crate::explore::Settings;
 use crate::report::grouped;
-use crate::runs::{Exit, Failure, Manifest, Outcome, Places, Registry, Run, Verdict};
+use crate::runs::{
+    Exit, Failure, Foreseen, Levels, Manifest, Outcome, Places, Registry, Run, Verdict, widest_of,
+};
 use serde::Serialize;
 
 use super::Trouble;
@@ -14,6 +16,13 @@ use crate::cli::watch::{Display, Watch};
 
 /// Time to look for when nobody says how long.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// Bytes that a search keeps of each state: its place in the tables (half empty when they are largest), its origin, its marks.
+const BYTES_OF_STATE: f64 = 70.0;
+/// Bytes that a search keeps of each step, and as many again while progress is judged.
+const BYTES_OF_STEP: f64 = 12.0;
+/// The share of all states that are whole in memory at the same time, where no recorded run says another.
+const WIDEST: f64 = 0.08;
 
 /// What is likely of a run.
 #[derive(Debug, Serialize)]
@@ -28,7 +37,9 @@ struct Estimate<'a> {
     least_states: Option<u64>,
     most_states: Option<u64>,
     seconds: Option<f64>,
+    most_seconds: Option<f64>,
     bytes: Option<u64>,
+    most_bytes: Option<u64>,
     recorded_states: Option<u64>,
 }
 
@@ -39,7 +50,7 @@ pub(crate) fn estimate(
     (name, json, effort): (String, bool, Effort),
 ) -> Result<Exit, Trouble> {
     let run = registry.named(&[name]).map_err(Trouble::Failure)?.swap_remove(0);
-    let recorded = recorded_states(run, places)?;
+    let (recorded, levels) = (recorded_states(run, places)?, Levels::read(&places.levels())?);
     let display = if json { Display::Nothing } else { Display::of_stderr() };
     let watch = Watch::new(run.name, None, effort.memory_limit()?, display);
     let mut settings = Settings { observer: Some(&watch), ..effort.into() };
@@ -51,7 +62,8 @@ pub(crate) fn estimate(
     let outcome = outcome.map_err(|refused| {
         Trouble::Failure(Failure::new(Exit::Internal, format!("{name} {refused}", name = run.name)))
     })?;
-    let estimate = Estimate::new(run, &outcome, watch.grown(), recorded);
+    let look = Look { run, outcome: &outcome, grown: watch.grown(), levels: &levels };
+    let estimate = Estimate::new(&look, recorded);
     if json {
         estimate.print_json()?
     } else {
@@ -67,26 +79,71 @@ fn recorded_states(run: &Run, places: &Places) -> Result<Option<u64>, Trouble> {
     Ok(manifest.find(run.name).map(|record| record.unique))
 }
 
+/// The beginning of a run, and what is known of others.
+struct Look<'a> {
+    run: &'a Run,
+    outcome: &'a Outcome,
+    /// Bytes by which the process grew meanwhile.
+    grown: Option<u64>,
+    levels: &'a Levels,
+}
+
+impl Look<'_> {
+    fn is_whole(&self) -> bool {
+        !matches!(self.outcome.verdict, Verdict::Unknown(_))
+    }
+
+    fn seen(&self) -> u64 {
+        self.outcome.counts.unique
+    }
+
+    /// What is likely of the states. Those of the level that is being found are seen, too.
+    fn foreseen(&self) -> Option<Foreseen> {
+        let seen = self.seen();
+        if self.is_whole() {
+            return Some(Foreseen { least: seen, likely: seen, most: seen });
+        }
+        let Foreseen { least, likely, most } =
+            self.levels.foresee(self.run.name, &self.outcome.scope.levels)?;
+        Some(Foreseen { least: least.max(seen), likely: likely.max(seen), most: most.max(seen) })
+    }
+
+    /// Seconds for so many states, if it goes on as it began.
+    fn seconds(&self, states: u64) -> f64 {
+        self.outcome.elapsed.as_secs_f64() * real(states) / real(self.seen().max(1))
+    }
+
+    /// Bytes for so many states: what is kept of each, and the larger of what judging progress takes and the states that are whole. Those
+    /// grow with the widest levels; what they took so far is never given back.
+    fn bytes(&self, states: u64) -> Option<u64> {
+        let counts = self.outcome.counts;
+        let steps = BYTES_OF_STEP * real(counts.transitions) / real(self.seen().max(1));
+        let kept = BYTES_OF_STATE + steps;
+        let whole = (real(self.grown?) - kept * real(self.seen())).max(0.0);
+        let widest = self.levels.widest(self.run.name).unwrap_or(WIDEST) * real(states);
+        let wider = (widest / real(widest_of(&self.outcome.scope.levels).max(1))).max(1.0);
+        Some(rounded(real(states) * kept + (real(states) * steps).max(whole * wider)))
+    }
+}
+
 impl<'a> Estimate<'a> {
-    fn new(run: &'a Run, outcome: &Outcome, grown: Option<u64>, recorded: Option<u64>) -> Self {
-        let exact = !matches!(outcome.verdict, Verdict::Unknown(_));
-        let seen = outcome.counts.unique;
-        let whole = Forecast { seen, states: seen, factor: 1.0 };
-        let forecast = if exact { Some(whole) } else { forecast(&outcome.scope.levels) };
-        let states = forecast.map(|forecast| forecast.states.max(seen));
-        let share = states.map(|states| ratio(states, seen));
-        let looked_seconds = outcome.elapsed.as_secs_f64();
+    fn new(look: &Look<'a>, recorded: Option<u64>) -> Self {
+        let foreseen = look.foreseen();
+        let [likely, most] = [|foreseen: Foreseen| foreseen.likely, |foreseen: Foreseen| foreseen.most]
+            .map(|of| foreseen.map(of));
         Self {
-            run: run.name,
-            exact,
-            seen,
-            depth: outcome.counts.depth,
-            looked_seconds,
-            states,
-            least_states: forecast.map(|forecast| forecast.least().max(seen)),
-            most_states: forecast.map(|forecast| forecast.most()),
-            seconds: share.map(|share| share * looked_seconds),
-            bytes: states.zip(grown).map(|(states, grown)| scaled(grown, states, seen)),
+            run: look.run.name,
+            exact: look.is_whole(),
+            seen: look.seen(),
+            depth: look.outcome.counts.depth,
+            looked_seconds: look.outcome.elapsed.as_secs_f64(),
+            states: likely,
+            least_states: foreseen.map(|foreseen| foreseen.least),
+            most_states: most,
+            seconds: likely.map(|states| look.seconds(states)),
+            most_seconds: most.map(|states| look.seconds(states)),
+            bytes: likely.and_then(|states| look.bytes(states)),
+            most_bytes: most.and_then(|states| look.bytes(states)),
             recorded_states: recorded,
         }
     }
@@ -100,51 +157,54 @@ impl<'a> Estimate<'a> {
         let (seen, depth) = (grouped(self.seen), self.depth);
         let end = if self.exact { "the end of the run" } else { "its beginning" };
         writeln!(out, "{}: {end}: {seen} states, depth {depth}, in {:.1} s", self.run, self.looked_seconds)?;
-        let (Some(states), Some(least), Some(most)) = (self.states, self.least_states, self.most_states)
-        else {
-            writeln!(
-                out,
-                "  no estimate: growth does not slow down yet. At least {seen} states; look longer with --most-seconds"
-            )?;
-            return self.print_recorded(&mut out);
+        self.lines().iter().try_for_each(|line| writeln!(out, "  {line}"))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let mut lines = match (self.states, self.least_states, self.most_states) {
+            (Some(states), ..) if self.exact => {
+                vec![format!("states  {} exactly; the run ends here", grouped(states))]
+            }
+            (Some(states), Some(least), Some(most)) => {
+                let [states, least, most] = [states, least, most].map(grouped);
+                vec![format!("states  about {states}; four in five such runs had {least} to {most}")]
+            }
+            (..) => vec![self.nothing()],
         };
-        if self.exact {
-            writeln!(out, "  states  {} exactly; the run ends here", grouped(states))?;
-        } else {
-            writeln!(
-                out,
-                "  states  about {}, likely {} to {}",
-                grouped(states),
-                grouped(least),
-                grouped(most)
-            )?;
+        lines.extend(self.seconds.zip(self.most_seconds).map(|(likely, most)| {
+            format!("time    about {likely:.0} s here, or up to {most:.0} s, if it goes on as it began")
+        }));
+        lines.extend(self.bytes.zip(self.most_bytes).map(|(likely, most)| {
+            format!("memory  about {} MiB, or up to {} MiB", grouped(likely >> 20), grouped(most >> 20))
+        }));
+        lines.extend(self.recorded_states.map(|states| format!("record  {} states", grouped(states))));
+        if self.states.is_some() && !self.exact {
+            lines.push(
+                "An estimate is no verdict; `estimate --help` says how it is made and how often it is right."
+                    .to_owned(),
+            );
         }
-        if let Some(seconds) = self.seconds {
-            writeln!(out, "  time    about {seconds:.0} s here, if it goes on as it began")?;
-        }
-        if let Some(bytes) = self.bytes {
-            writeln!(out, "  memory  about {} MiB", grouped(bytes >> 20))?;
-        }
-        self.print_recorded(&mut out)?;
-        if !self.exact {
-            writeln!(
-                out,
-                "  The line through the growth of levels says so. For the beginnings of recorded runs, three in four of such\n  ranges held; the others were wrong, mostly too low. An estimate is no verdict."
-            )?;
-        }
-        Ok(())
+        lines
     }
 
-    fn print_recorded(&self, out: &mut impl Write) -> io::Result<()> {
-        self.recorded_states.map_or(Ok(()), |states| writeln!(out, "  record  {} states", grouped(states)))
+    fn nothing(&self) -> String {
+        let seen = grouped(self.seen);
+        format!(
+            "no estimate: growth does not slow down yet, or no recorded run looked like this. At least {seen} states; look longer with --most-seconds"
+        )
     }
-}
-
-fn scaled(bytes: u64, states: u64, seen: u64) -> u64 {
-    u64::try_from(u128::from(bytes) * u128::from(states) / u128::from(seen.max(1))).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-fn ratio(states: u64, seen: u64) -> f64 {
-    states as f64 / seen.max(1) as f64
+const fn real(number: u64) -> f64 {
+    number as f64
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "an estimate; too large is as large as can be"
+)]
+fn rounded(number: f64) -> u64 {
+    number.round().max(0.0) as u64
 }

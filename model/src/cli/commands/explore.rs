@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::explain::{Choices, Finding, Trace, replay};
 use crate::runs::{Exit, Failure, Registry, Retraced};
+use crate::screen::tell;
 
 use super::Trouble;
 use super::explain::{explored, read, run_called};
@@ -60,7 +61,7 @@ fn serve_page(registry: &Registry, explore: &Explore) -> Result<Exit, Trouble> {
         },
     };
     for warning in &opened.warnings {
-        anstream::eprintln!("lockstep-check: warning: {warning}");
+        tell(format_args!("lockstep-check: warning: {warning}"));
     }
     let listener = listen(explore.port).map_err(|error| not_served(explore.port, &error))?;
     let address = listener.local_addr()?;

@@ -3,7 +3,9 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use crate::runs::{Exit, Manifest, Places, Registry, Run, Tier, files, recorded, stale, write};
+use crate::runs::{
+    Exit, Levels, Manifest, Places, RecordError, Registry, Run, Tier, files, recorded, stale, write,
+};
 
 use super::{Session, Trouble, covered, first_failure, perform};
 use crate::cli::options::Effort;
@@ -77,5 +79,8 @@ fn texts(
     let coverage = covered(&performed)?;
     let manifest = recorded(registry, &old, &performed);
     registry.validate(&manifest).map_err(Trouble::Failure)?;
-    Ok(Ok(files(registry, &manifest, &coverage, places)?))
+    let levels = Levels::read(&places.levels())?.with(registry, &performed);
+    let mut texts = files(registry, &manifest, &coverage, places)?;
+    texts.push((places.levels(), levels.to_text().map_err(RecordError::from)?));
+    Ok(Ok(texts))
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::explain::replay as take_again;
 use crate::runs::{Exit, Registry};
+use crate::screen::tell;
 
 use super::Trouble;
 use super::explain::read;
@@ -14,7 +15,7 @@ pub(crate) fn replay(registry: &Registry, path: &Path) -> Result<Exit, Trouble> 
     let trace = read(path)?;
     let replay = take_again(&trace, registry).map_err(Trouble::Failure)?;
     for warning in &replay.warnings {
-        anstream::eprintln!("lockstep-check: warning: {warning}");
+        tell(format_args!("lockstep-check: warning: {warning}"));
     }
     let steps = trace.story.steps();
     writeln!(anstream::stdout(), "{}, {} in {steps} steps: {}", trace.run, trace.property, replay.finding)?;

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use crate::runs::Exit;
+use crate::screen::tell;
 use crate::validate::{LogError, Verdict, validate as take_again};
 use serde_json::json;
 
@@ -19,7 +20,7 @@ pub(crate) fn validate(paths: &[PathBuf], json: bool) -> Result<Exit, Trouble> {
         match (verdict, json) {
             (Verdict::Valid(report), false) => writeln!(out, "{report}")?,
             (Verdict::Diverges(divergence), false) => writeln!(out, "{divergence}")?,
-            (Verdict::Unjudged(error), false) => anstream::eprintln!("lockstep-check: not judged: {error}"),
+            (Verdict::Unjudged(error), false) => tell(format_args!("lockstep-check: not judged: {error}")),
             (Verdict::Valid(report), true) => writeln!(out, "{}", json!({ "valid": report }))?,
             (Verdict::Diverges(divergence), true) => writeln!(out, "{}", json!({ "diverges": divergence }))?,
             (Verdict::Unjudged(error), true) => {

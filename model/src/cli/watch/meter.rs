@@ -92,7 +92,7 @@ impl Reading<'_> {
     fn expected(&self) -> Option<(u64, bool)> {
         let unique = self.pulse.counts.unique;
         let recorded = self.recorded.filter(|recorded| *recorded >= unique).map(|states| (states, true));
-        recorded.or_else(|| forecast(self.pulse.levels).map(|forecast| (forecast.states.max(unique), false)))
+        recorded.or_else(|| forecast(self.pulse.levels).map(|states| (states.max(unique), false)))
     }
 
     /// The reading in one line.

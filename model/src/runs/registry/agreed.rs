@@ -62,6 +62,7 @@ pub(super) fn proofs() -> Vec<Run> {
         runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, Tier::Pr));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
     }
+    runs.push(holds::<Shipped>(&["agreed", "4-slots", "normal"], setting(4, 5, false), Tier::Nightly));
     runs
 }
 
