@@ -196,6 +196,9 @@ impl Device for Cuda {
 
     fn download_bytes(&mut self, buffer: &CudaBuffer) -> Result<Vec<u8>, CudaError> {
         self.refuse_in_capture("download")?;
+        if !buffer.is_of(self.stream()) {
+            return Err(CudaError::ForeignBuffer);
+        }
         self.stream().clone_dtoh(&*buffer.bytes).map_err(refused("copy from the device"))
     }
 
@@ -220,7 +223,7 @@ impl Device for Cuda {
 
 impl CudaBuffer {
     pub(super) fn is_of(&self, stream: &CudaStream) -> bool {
-        self.bytes.context() == stream.context()
+        self.bytes.stream().cu_stream() == stream.cu_stream()
     }
 
     /// Its memory, for a graph to keep.

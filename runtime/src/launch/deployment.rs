@@ -235,7 +235,7 @@ fn ranks(
         epoch: 0,
         deployment: unique_number(),
         run_directory: run_directory.path().into(),
-        device: placement.of_rank(0),
+        device: placement.of_rank(0, flags.tp),
         transport: flags.transport,
         bootstrap,
         handshake_tries: flags.handshake_tries,
@@ -252,7 +252,12 @@ fn ranks(
     let plans = [Role::Decode, Role::Prefill]
         .into_iter()
         .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)))
-        .map(|(role, rank)| RankPlan { role, rank, device: placement.of_rank(rank), ..first.clone() });
+        .map(|(role, rank)| RankPlan {
+            role,
+            rank,
+            device: placement.of_rank(rank, flags.tp),
+            ..first.clone()
+        });
     let (front, control_socket) = (std::process::id(), run_directory.control_socket());
     plans.map(|plan| RankArguments { front, control_socket: control_socket.clone(), plan }).collect()
 }

@@ -136,8 +136,13 @@ pub(crate) enum EnlistError {
         source: io::Error,
     },
     /// The front end said no.
-    #[error("the front end has no place for this rank: {0}")]
-    Refused(String),
+    #[error("the front end has no place for this rank: {why}")]
+    Refused {
+        /// Why, and what to do.
+        why: String,
+        /// Whether a new start would be refused again.
+        for_good: bool,
+    },
     /// The front end says nothing.
     #[error("the front end has been silent for {} s while this rank waited for its epoch", SILENCE.as_secs())]
     Silent,
@@ -151,7 +156,8 @@ impl EnlistError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Place(_) | Self::Device(_) | Self::Model(_) | Self::Bind { .. } | Self::Trace { .. } => 2,
-            Self::Unreached { .. } | Self::Refused(_) | Self::Silent | Self::Wire(_) => START_ANEW,
+            Self::Refused { for_good: true, .. } => 2,
+            Self::Unreached { .. } | Self::Refused { .. } | Self::Silent | Self::Wire(_) => START_ANEW,
         }
     }
 }
@@ -172,7 +178,7 @@ pub(crate) fn run(flags: &RankFlags, parts: &Parts) -> ExitCode {
 fn enlist(flags: &RankFlags) -> Result<Option<Enlisted>, EnlistError> {
     let &RankFlags { role, rank, world_size: size, launcher, bind, .. } = flags;
     let place = launcher::find(Asked { rank, size, launcher }, |name| std::env::var(name).ok())?;
-    let computes = flags.device.place(1)?.of_rank(launcher::local_rank(|name| std::env::var(name).ok()));
+    let computes = flags.device.place(1)?.of_rank(launcher::local_rank(|name| std::env::var(name).ok()), 1);
     say(&format!("lockstep {role} rank {}: {computes} computes", place.rank));
     let model = Model::find(flags.model.as_deref())?;
     if let Some(directory) = &flags.trace {
@@ -193,12 +199,22 @@ fn enlist(flags: &RankFlags) -> Result<Option<Enlisted>, EnlistError> {
     let mut line = RankEnd::over(stream)?;
     let Place { rank, size } = place;
     let (version, pid) = (version(), std::process::id());
-    line.sender.say(&Enlistment { version, model: model.digest, role, rank, size, pid, listens })?;
+    line.sender.say(&Enlistment {
+        version,
+        model: model.digest,
+        role,
+        rank,
+        size,
+        pid,
+        kv_type: computes.kv_type().name().into(),
+        listens,
+    })?;
     let Some(assignment) = wait(&mut line)? else { return Ok(None) };
     let stand = Stand { control, device, meeting: assignment.meeting, bind, address };
     let plan = plan(flags, (place, computes), model, &assignment, front);
     let evidence = flags.evidence.clone();
     let evidence = evidence.unwrap_or_else(|| std::env::temp_dir().join("lockstep-evidence"));
+    let evidence = evidence.join(format!("{:016x}-e{}", plan.deployment, plan.epoch));
     Ok(Some(Enlisted { plan, line, stand, evidence }))
 }
 
@@ -245,7 +261,7 @@ fn wait(line: &mut RankEnd) -> Result<Option<Assignment>, EnlistError> {
         match line.receiver.hear(SILENCE)? {
             None => return Err(EnlistError::Silent),
             Some(Answer::Leave) => return Ok(None),
-            Some(Answer::Refuse { why }) => return Err(EnlistError::Refused(why)),
+            Some(Answer::Refuse { why, for_good }) => return Err(EnlistError::Refused { why, for_good }),
             Some(Answer::Serve(assignment)) => return Ok(Some(assignment)),
             Some(Answer::Wait) => {}
         }

@@ -125,6 +125,8 @@ pub enum RankDevice {
         kv_type: CacheType,
         /// Where sums are to meet.
         collectives: CollectivesWish,
+        /// Ranks that use the device, this one among them.
+        sharers: u32,
     },
 }
 
@@ -180,14 +182,17 @@ impl DeviceFlags {
 }
 
 impl Placement {
-    /// What computes for rank `rank` of either group.
+    /// What computes for rank `rank` of either group, of `tp` ranks each on this machine.
     #[must_use]
-    pub fn of_rank(&self, rank: u32) -> RankDevice {
+    pub fn of_rank(&self, rank: u32, tp: u32) -> RankDevice {
         match self {
             Self::Cpu { .. } => RankDevice::Cpu,
             &Self::Cuda { ref ordinals, kv_type, collectives } => {
-                let ordinal = ordinals[rank as usize % ordinals.len()];
-                RankDevice::Cuda { ordinal, kv_type, collectives }
+                let place = |rank: u32| rank as usize % ordinals.len();
+                let ordinal = ordinals[place(rank)];
+                let in_a_group = (0..tp).filter(|other| ordinals[place(*other)] == ordinal).count().max(1);
+                let sharers = u32::try_from(2 * in_a_group).unwrap_or(u32::MAX);
+                RankDevice::Cuda { ordinal, kv_type, collectives, sharers }
             }
         }
     }
@@ -207,6 +212,24 @@ impl fmt::Display for Placement {
 }
 
 impl RankDevice {
+    /// Type of keys and values.
+    #[must_use]
+    pub fn kv_type(&self) -> CacheType {
+        match self {
+            Self::Cpu => CacheType::F32,
+            Self::Cuda { kv_type, .. } => *kv_type,
+        }
+    }
+
+    /// Its part of so many bytes of the device's memory, a tenth of which is left for other things.
+    #[must_use]
+    pub fn share_of(&self, free: u64) -> u64 {
+        match self {
+            Self::Cpu => free,
+            Self::Cuda { sharers, .. } => free / 10 * 9 / u64::from(*sharers).max(1),
+        }
+    }
+
     /// Where the sums of its group are to meet.
     #[must_use]
     pub fn collectives(&self) -> CollectivesWish {
@@ -221,18 +244,20 @@ impl RankDevice {
     pub fn kind(&self) -> String {
         match self {
             Self::Cpu => "cpu".into(),
-            Self::Cuda { kv_type, .. } => format!("cuda/{}", kv_type.name()),
+            Self::Cuda { kv_type, collectives, .. } => {
+                format!("cuda/{}/{}", kv_type.name(), collectives.name())
+            }
         }
     }
 }
 
-/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/auto`.
+/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/auto/2`.
 impl fmt::Display for RankDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => out.write_str("cpu"),
-            Self::Cuda { ordinal, kv_type, collectives } => {
-                write!(out, "cuda:{ordinal}/{}/{}", kv_type.name(), collectives.name())
+            Self::Cuda { ordinal, kv_type, collectives, sharers } => {
+                write!(out, "cuda:{ordinal}/{}/{}/{sharers}", kv_type.name(), collectives.name())
             }
         }
     }
@@ -243,15 +268,16 @@ impl FromStr for RankDevice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let cuda = || {
-            let mut parts = text.strip_prefix("cuda:")?.splitn(3, '/');
+            let mut parts = text.strip_prefix("cuda:")?.splitn(4, '/');
             let ordinal = parts.next()?.parse().ok()?;
             let kv_type = CacheType::from_str(parts.next()?, false).ok()?;
             let collectives = CollectivesWish::from_str(parts.next()?, false).ok()?;
-            Some(Self::Cuda { ordinal, kv_type, collectives })
+            let sharers = parts.next()?.parse().ok()?;
+            Some(Self::Cuda { ordinal, kv_type, collectives, sharers })
         };
         match text {
             "cpu" => Ok(Self::Cpu),
-            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/auto")),
+            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/auto/2")),
         }
     }
 }
@@ -294,8 +320,11 @@ mod tests {
     #[test]
     fn placement_gives_each_rank_the_device_that_is_named_for_it() {
         let placement = flags(DeviceKind::Auto, &[3, 1]).place_among(4, Ok(4)).unwrap();
-        let devices = [0, 1, 2, 3].map(|rank| placement.of_rank(rank).to_string());
-        assert_eq!(devices, ["cuda:3/f32/auto", "cuda:1/f32/auto", "cuda:3/f32/auto", "cuda:1/f32/auto"]);
+        let devices = [0, 1, 2, 3].map(|rank| placement.of_rank(rank, 4).to_string());
+        assert_eq!(
+            devices,
+            ["cuda:3/f32/auto/4", "cuda:1/f32/auto/4", "cuda:3/f32/auto/4", "cuda:1/f32/auto/4"]
+        );
         let beyond = flags(DeviceKind::Cuda, &[0, 4]).place_among(1, Ok(4));
         assert_eq!(beyond, Err(PlacementError::NoSuchDevice { ordinal: 4, count: 4 }));
     }
@@ -312,20 +341,24 @@ mod tests {
 
     #[test]
     fn placement_of_a_rank_is_read_as_it_was_written() {
-        let cuda =
-            RankDevice::Cuda { ordinal: 12, kv_type: CacheType::Bf16, collectives: CollectivesWish::Nccl };
+        let cuda = RankDevice::Cuda {
+            ordinal: 12,
+            kv_type: CacheType::Bf16,
+            collectives: CollectivesWish::Nccl,
+            sharers: 2,
+        };
         for device in [RankDevice::Cpu, cuda] {
             assert_eq!(device.to_string().parse(), Ok(device));
         }
         for wrong in [
             "",
             "gpu",
-            "cuda:/f32/auto",
+            "cuda:/f32/auto/2",
             "cuda:0",
-            "cuda:0/f32",
-            "cuda:0/f64/auto",
-            "cuda:-1/f32/auto",
-            "cuda:0/f32/auto/x",
+            "cuda:0/f32/auto",
+            "cuda:0/f64/auto/2",
+            "cuda:-1/f32/auto/2",
+            "cuda:0/f32/auto/2/x",
         ] {
             assert!(wrong.parse::<RankDevice>().is_err(), "{wrong}");
         }

@@ -205,6 +205,7 @@ mod tests {
                 ordinal: 3,
                 kv_type: CacheType::Bf16,
                 collectives: CollectivesWish::Nccl,
+                sharers: 4,
             },
             transport: Transport::Tcp,
             handshake_tries: 9,

@@ -36,6 +36,8 @@ const FORMING: Duration = Duration::from_secs(60);
 const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
 /// How long the ranks' devices may take to join a communicator: less than a rank waits for one that prepares.
 const JOINING: Duration = Duration::from_secs(30);
+/// How long a device that has nothing left to do may take to let go of what it holds.
+const LETTING_GO: Duration = Duration::from_secs(2);
 /// Bytes of the longest control payload.
 const CONTROL_BYTES: usize = 1 << 20;
 
@@ -118,11 +120,20 @@ impl<'a, B: Backend> Rank<'a, B> {
         let room = self.room();
         let Self { model, cache, control, inbox, front, .. } = self;
         let device = Device { model, cache, mesh, fabric, inbox };
-        start("device thread", move || device::work(device, &commands))?;
+        let (ends, ended) = std::sync::mpsc::channel::<()>();
+        start("device thread", move || {
+            device::work(device, &commands);
+            drop(ends);
+        })?;
         front.send(&RankToFront::Ready(room))?;
         let mut driver = Driver::new(machine, hands, control, queue, inputs, front.clone());
         let lived = driver.run();
         *last_ticket = driver.last_ticket().or(*last_ticket);
+        if lived.is_ok() {
+            // Its queue is gone with the loop. What it holds of a driver is given back before the process takes that down.
+            drop(driver);
+            let _late = ended.recv_timeout(LETTING_GO);
+        }
         lived
     }
 
@@ -216,7 +227,7 @@ impl<B: Backend> Preparing<'_, B> {
     /// Pages that fit this rank's memory, which depends on its share of the heads.
     fn room(&mut self) -> Result<u32, RankError> {
         let page = self.model.page_bytes(self.plan.page_size as usize)? as u64;
-        let free = self.model.backend().free_bytes().map(|free| free / 10 * 9);
+        let free = self.model.backend().free_bytes().map(|free| self.plan.device.share_of(free));
         let bytes = [self.plan.kv_memory, free].into_iter().flatten().min().unwrap_or(u64::MAX);
         Ok(u32::try_from(bytes / page).unwrap_or(u32::MAX))
     }

@@ -5,7 +5,7 @@ use super::device::{Command, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
-use super::pacing::{BELL_PATIENCE, Every, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
+use super::pacing::{BELL_PATIENCE, Every, FORWARD_PATIENCE, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
 use super::recorder::Recorder;
 use crate::group::Collectives;
 use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
@@ -60,6 +60,8 @@ pub(super) struct Driver<H: Hands, C> {
     report: Every,
     counters: Progress,
     launching: Option<(ForwardId, Vec<Row>)>,
+    /// When the forwards were launched that have not retired here.
+    launched: VecDeque<Instant>,
     last_ticket: Option<Ticket>,
     /// What broke on this rank, until the group has been told by vote.
     broken: Option<RankError>,
@@ -89,6 +91,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             report: Every::new(PROGRESS),
             counters: Progress::default(),
             launching: None,
+            launched: VecDeque::new(),
             last_ticket: None,
             broken: None,
             digest: 0,
@@ -118,6 +121,11 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
 
     /// Takes every input that is there.
     fn drain(&mut self) -> Result<(), RankError> {
+        if let Some(waited) =
+            self.launched.front().map(Instant::elapsed).filter(|waited| *waited > FORWARD_PATIENCE)
+        {
+            return Err(RankError::ForwardHangs { seconds: waited.as_secs() });
+        }
         while let Some(input) = self.inputs.next() {
             self.take(input)?;
         }
@@ -136,6 +144,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
                 self.feed(vec![Fact::Broken])
             }
             Input::Retired { forward, tokens, micros } => {
+                self.launched.pop_front();
                 self.counters.forwards += 1;
                 self.counters.forward_micros_total += micros;
                 self.feed(vec![Fact::Retired { forward, tokens }])
@@ -280,6 +289,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     fn launch(&mut self, entry: Entry) -> Result<(), RankError> {
         let (forward, rows) = self.launching.take().ok_or(RankError::NoPlan)?;
         let batch = self.hands.batch(&self.machine, rows)?;
+        self.launched.push_back(Instant::now());
         self.device.push(Command::Forward { entry, forward, batch })
     }
 

@@ -67,6 +67,14 @@ pub(super) enum RankError {
     /// The trace's file.
     #[error("the trace cannot be begun: {0}; name an empty directory that can be written with --trace")]
     Trace(std::io::Error),
+    /// The device hangs.
+    #[error(
+        "a forward was launched {seconds} s ago, and the device of this rank has not finished it: see whether it hangs"
+    )]
+    ForwardHangs {
+        /// Age of the forward.
+        seconds: u64,
+    },
     /// A rank did not join the communicator that the operator asked for.
     #[error(
         "not every rank of the group joined NCCL's communicator, as --collectives nccl demands: see the ranks' log for the reason, or use --collectives auto"
@@ -116,6 +124,7 @@ impl RankError {
             | Self::Thread(..)
             | Self::TooManyPages { .. }
             | Self::Trace(_)
+            | Self::ForwardHangs { .. }
             | Self::NotJoined
             | Self::NoCache
             | Self::NoPlan

@@ -8,6 +8,8 @@ use super::error::RankError;
 use crate::group::Collectives;
 use lockstep_spec::agreed::{Entry, Words};
 use lockstep_spec::configuration::GroupConfiguration;
+use lockstep_spec::fault::Fault;
+use lockstep_spec::invariant::start_sound;
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::start::{Deed, Fact, Offer, Preparation, Starting};
 use lockstep_spec::ticket::{Kind, Ticket};
@@ -37,13 +39,17 @@ pub(super) fn open(
     device: &mut impl Prepare,
     last_ticket: &mut Option<Ticket>,
 ) -> Result<Arc<GroupConfiguration>, RankError> {
-    let mut next = Event::Fact(Fact::Offers(device.offer()?));
-    let mut joining = None;
+    let offer = device.offer()?;
+    let mut next = Event::Fact(Fact::Offers(offer.clone()));
+    let (mut joining, mut preparation) = (None, Preparation { connected: false, captured: false });
     loop {
         let mut effects = Vec::new();
         machine.step(next, &mut effects);
         if let Some(configuration) = machine.started() {
             let configuration = Arc::clone(configuration.value());
+            if !start_sound::holds(&configuration, &[(&offer, preparation)]) {
+                return Err(Fault::Invariant(start_sound::PROPERTY.id).into());
+            }
             if effects.contains(&Effect::Local(Deed::Disconnect)) {
                 device.disconnect();
             }
@@ -61,8 +67,8 @@ pub(super) fn open(
                     }
                 }
                 Effect::Local(Deed::Prepare { pages, name }) => {
-                    let prepared = device.prepare(pages, joining.take().zip(name))?;
-                    next = Event::Fact(Fact::Prepared(prepared));
+                    preparation = device.prepare(pages, joining.take().zip(name))?;
+                    next = Event::Fact(Fact::Prepared(preparation));
                 }
                 Effect::Local(Deed::Disconnect) => device.disconnect(),
                 Effect::Fault(fault) => return Err(fault.into()),

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A word that ends a rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Word {
     /// An epoch of other processes follows.
     Again,
@@ -23,7 +23,7 @@ pub(super) struct Parting {
 }
 
 impl Parting {
-    /// Takes note of what the front end's reader hears; the first word counts.
+    /// Takes note of what the front end's reader hears; that the deployment ends counts more than what was said before, or after.
     pub(super) fn note(&self, input: &Input) {
         let word = match input {
             Input::Front(FrontToRank::Shutdown) => Word::ForGood,
@@ -41,7 +41,9 @@ impl Parting {
             | Input::Retired { .. }
             | Input::WriteFailed(_) => return,
         };
-        self.word.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(word);
+        let mut said = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        *said = Some(word).max(*said);
+        drop(said);
         self.said.notify_all();
     }
 
@@ -58,14 +60,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parting_keeps_the_first_word_and_waits_for_it() {
+    fn parting_keeps_the_last_farewell_and_waits_for_a_word() {
         let parting = Parting::default();
         parting.note(&Input::Front(FrontToRank::Pause));
         assert_eq!(parting.wait(Duration::from_millis(1)), None);
+        parting.note(&Input::Front(FrontToRank::Dismiss));
+        assert_eq!(parting.wait(Duration::ZERO), Some(Word::Again));
         std::thread::scope(|scope| {
             scope.spawn(|| parting.note(&Input::Front(FrontToRank::Shutdown)));
-            assert_eq!(parting.wait(Duration::from_secs(5)), Some(Word::ForGood));
         });
+        assert_eq!(parting.wait(Duration::ZERO), Some(Word::ForGood));
         parting.note(&Input::Front(FrontToRank::Dismiss));
         assert_eq!(parting.wait(Duration::ZERO), Some(Word::ForGood));
     }

@@ -42,8 +42,8 @@ pub(crate) struct Recruit {
 pub(crate) enum Call {
     /// Leave: the deployment ends.
     Leave,
-    /// Leave: there is no place for it.
-    Refuse(String),
+    /// Leave: there is no place for it; and whether there never will be.
+    Refuse { why: String, for_good: bool },
     /// Take this seat.
     Serve {
         /// The seat.
@@ -73,9 +73,11 @@ impl Anteroom {
         self.forget_gone();
         let (host, pid) = (recruit.host, recruit.enlistment.pid);
         let name = RankName { role: recruit.enlistment.role, rank: recruit.enlistment.rank };
-        if let Some(why) = self.refusal(&recruit.enlistment, name) {
+        let stranger = self.stranger(&recruit.enlistment, name);
+        let for_good = stranger.is_some();
+        if let Some(why) = stranger.or_else(|| self.second(name)) {
             // One that is gone need not be told.
-            recruit.call.send(Call::Refuse(why.clone())).ok();
+            recruit.call.send(Call::Refuse { why: why.clone(), for_good }).ok();
             return format!("{name} ({host}, pid {pid}) is refused: {why}");
         }
         self.waiting.insert(name, recruit);
@@ -90,12 +92,14 @@ impl Anteroom {
         self.plan.absence
     }
 
-    fn refusal(&self, enlistment: &Enlistment, name: RankName) -> Option<String> {
-        let Enlistment { version: theirs, model, rank, size, .. } = enlistment;
+    /// What tells a rank from those of this deployment.
+    fn stranger(&self, enlistment: &Enlistment, name: RankName) -> Option<String> {
+        let Enlistment { version: theirs, model, rank, size, kv_type, .. } = enlistment;
         let (ours, wanted) = (version(), self.plan.size);
         if *theirs != ours {
             return Some(format!(
-                "it is lockstep {theirs}, and this {ours}: start the same program everywhere"
+                "it is lockstep {:?}, and this {ours}: start the same program everywhere",
+                theirs.chars().take(100).collect::<String>()
             ));
         }
         if *size != wanted || *rank >= wanted {
@@ -107,6 +111,18 @@ impl Anteroom {
         if *model != self.plan.model {
             return Some("the config.json of its model is another: name the same model with --model".into());
         }
+        let others = self
+            .waiting
+            .values()
+            .map(|recruit| &recruit.enlistment.kv_type)
+            .find(|other| *other != kv_type)?;
+        Some(format!(
+            "its keys and values are {kv_type:.9?}, and those of a rank that waits {others:?}: give all the same --kv-type"
+        ))
+    }
+
+    /// Who is in a rank's place already.
+    fn second(&self, name: RankName) -> Option<String> {
         let other = self.waiting.get(&name)?;
         let (host, pid) = (other.host, other.enlistment.pid);
         Some(format!("another process ({host}, pid {pid}) waits in this place: start each rank once"))
@@ -183,7 +199,16 @@ mod tests {
         let port = 100 + u16::try_from(rank).unwrap();
         let at = |host| SocketAddr::from(([10, 0, 0, host], port));
         let listens = Meeting { control: at(1), device: at(2) };
-        Enlistment { version: version(), model: 7, role, rank, size: 2, pid: 9, listens }
+        Enlistment {
+            version: version(),
+            model: 7,
+            role,
+            rank,
+            size: 2,
+            pid: 9,
+            kv_type: "f32".into(),
+            listens,
+        }
     }
 
     fn come(anteroom: &mut Anteroom, enlistment: Enlistment) -> (String, oneshot::Receiver<Call>) {
@@ -243,7 +268,7 @@ mod tests {
             (enlistment(Role::Decode, 0), "start each rank once"),
         ] {
             let (words, link) = come(&mut anteroom, refused);
-            let Ok(Call::Refuse(told)) = link.blocking_recv() else { panic!("{words}") };
+            let Ok(Call::Refuse { why: told, for_good: _ }) = link.blocking_recv() else { panic!("{words}") };
             assert!(told.contains(why) && words.ends_with(&told), "{why}: {words}");
         }
         assert_eq!(anteroom.absent(), "decode rank 1, prefill rank 0, prefill rank 1");

@@ -3,6 +3,7 @@
 use std::io;
 
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::anteroom::Recruit;
 use super::link::LinkReport;
@@ -15,7 +16,7 @@ pub(crate) enum Caller {
     /// It came to the run's own socket: a rank that was started here.
     Child(UnixStream),
     /// It came over TCP: a rank that a launcher started.
-    Stranger(TcpStream),
+    Stranger(TcpStream, OwnedSemaphorePermit),
 }
 
 /// One event.

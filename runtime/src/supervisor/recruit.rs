@@ -77,7 +77,7 @@ async fn wait<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     called.close();
     match called.try_recv() {
         Ok(Call::Serve { seat, .. }) => Err(LinkReport { seat: Some(seat), end: ended }),
-        Ok(Call::Leave | Call::Refuse(_)) | Err(_) => Err(unseated(LinkEnd::Deserted(ended.to_string()))),
+        Ok(Call::Leave | Call::Refuse { .. }) | Err(_) => Err(unseated(LinkEnd::Deserted(ended.to_string()))),
     }
 }
 
@@ -116,7 +116,7 @@ async fn answer<W: AsyncWrite + Unpin>(
     let answer = match call {
         Call::Serve { seat, assignment, cut } => return Ok(Taken { seat, assignment, cut, pid }),
         Call::Leave => Answer::Leave,
-        Call::Refuse(why) => Answer::Refuse { why },
+        Call::Refuse { why, for_good } => Answer::Refuse { why, for_good },
     };
     let told = write(writer, &name.to_string(), &answer).await;
     let end = told.map_or_else(LinkEnd::Wire, |()| LinkEnd::SentAway);

@@ -130,7 +130,7 @@ impl Supervisor {
         let epoch = self.desk.begin_epoch();
         self.ranks = EpochRanks::new(epoch, self.limits.grace);
         let children = match &mut self.source {
-            Source::Called(_, anteroom) => {
+            Source::Called(_, anteroom, _) => {
                 let mustered = anteroom.muster(epoch);
                 mustered
                     .into_iter()
@@ -241,7 +241,7 @@ impl Supervisor {
         let patience = if orderly { self.limits.leave } else { self.limits.grace };
         self.leaving = true;
         self.desk.stop();
-        if let Source::Called(_, anteroom) = &mut self.source {
+        if let Source::Called(_, anteroom, _) = &mut self.source {
             anteroom.clear(|| Call::Leave);
         }
         self.ranks.watch.leave_by(Instant::now() + patience);
@@ -302,7 +302,7 @@ impl Supervisor {
         self.tasks.spawn(async move {
             let report = match caller {
                 Caller::Child(stream) => link::serve(desk, stream).await,
-                Caller::Stranger(stream) => recruit::serve(desk, stream, sender.clone()).await,
+                Caller::Stranger(stream, _permit) => recruit::serve(desk, stream, sender.clone()).await,
             };
             // The queue is gone only together with this task.
             sender.send(Event::LinkEnded(report)).await.ok();

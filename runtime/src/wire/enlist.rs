@@ -32,6 +32,8 @@ pub struct Enlistment {
     pub size: u32,
     /// Its process id, on its own machine.
     pub pid: u32,
+    /// Type of its keys and values.
+    pub kv_type: String,
     /// Where its peers find it, if it comes to lead.
     pub listens: Meeting,
 }
@@ -55,6 +57,8 @@ pub enum Answer {
     Refuse {
         /// Why, and what to do.
         why: String,
+        /// Whether a new start of the same command would be refused again.
+        for_good: bool,
     },
     /// Form the group, and serve.
     Serve(Assignment),

@@ -4,11 +4,15 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
+use lockstep_tests::golden::goldens;
+use lockstep_tests::http::text_of;
+use lockstep_tests::process::kill;
 use lockstep_tests::server::{Scratch, output};
 use lockstep_tests::standin::Standin;
+use rustix::process::Signal;
 
 use crate::answers::check_all;
-use crate::common::{Deployment, command};
+use crate::common::{Deployment, command, pieces, request, texts};
 
 fn cache() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -34,11 +38,34 @@ fn check(standin: &Standin, devices: u32, arguments: &str) -> String {
 
 #[test]
 fn cuda_answers_are_the_references_in_groups_that_sum_in_nccl() {
-    for arguments in ["--tp 2 --device cuda --collectives nccl", "--tp 4 --no-overlap --collectives nccl"] {
-        let said = check(whole(), 4, arguments);
-        assert!(said.contains("CUDA devices 0, 1, 2, 3 compute"), "{said}");
-        assert!(!said.contains("between the hosts"), "{said}");
-    }
+    let said = check(whole(), 2, "--tp 2 --device cuda --collectives nccl");
+    assert!(said.contains("CUDA devices 0, 1 compute"), "{said}");
+    assert!(!said.contains("between the hosts"), "{said}");
+}
+
+/// One answer: eight ranks' kernels on a machine of two cores take their time.
+#[test]
+fn cuda_answer_is_the_reference_in_groups_of_four_without_overlap() {
+    let arguments = "--tp 4 --no-overlap --collectives nccl";
+    let server = Deployment::start_where(arguments, |command| whole().lend(command, 4));
+    let golden = &goldens()[1];
+    assert_eq!(texts(server.stream(&request(golden, true))), pieces(golden));
+    server.wait_until_drained(256);
+}
+
+/// Its peer waits in a collective that it does not enter, or finds its connection gone; the stream goes on all the same.
+#[test]
+fn cuda_stream_goes_on_when_a_rank_dies_among_nccls_collectives() {
+    let arguments = "--tp 2 --device cuda --collectives nccl";
+    let server = Deployment::start_where(arguments, |command| whole().lend(command, 2));
+    let golden = &goldens()[0];
+    let mut stream = server.stream(&request(golden, true));
+    let mut told: Vec<String> = stream.by_ref().take(9).map(|event| text_of(&event)).collect();
+    kill(server.rank_pids()[1], Signal::KILL);
+    told.extend(texts(stream));
+    assert_eq!(told, pieces(golden));
+    server.wait_for_epoch(2);
+    server.wait_until_drained(256);
 }
 
 #[test]

@@ -11,12 +11,13 @@ mod batch;
 
 use std::time::Duration;
 
+use lockstep_kernels::cuda::CommunicatorError;
 use lockstep_kernels::operations::attention::{Attention, tile_limit};
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Buffer, Device, Element, Grouped, NAME_BYTES, Operation, Seat};
+use lockstep_kernels::{Buffer, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Seat};
 
 use super::all_reduce::{AllReduce, CollectiveError};
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
@@ -209,7 +210,7 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
-        if group.size() == 1 || self.device.all_reduce_sum(summand).map_err(CollectiveError::new)? {
+        if group.size() == 1 || self.device.all_reduce_sum(summand).map_err(blame)? {
             return Ok(());
         }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
@@ -268,7 +269,7 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
     }
 
     fn settle(&mut self, deadline: Duration) -> Result<(), ForwardError> {
-        Ok(self.device.settle(deadline).map_err(CollectiveError::new)?)
+        self.device.settle(deadline).map_err(blame)
     }
 
     fn cache(&mut self, shape: CacheShape) -> Result<KvCache<D::Buffer>, CacheError> {
@@ -296,6 +297,27 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         let (shape, listed) = (device_shape(cache.shape()), self.numbers(&[page])?);
         let staging = self.device.upload_bytes(cache.data.element(), bytes).map_err(BackendError::new)?;
         Ok(self.run(ScatterPages { cache: &mut cache.data, staging: &staging, listed: &listed, shape })?)
+    }
+}
+
+/// Whether a peer is to blame for what went wrong in a group, or this rank's own device.
+fn blame(trouble: GroupTrouble) -> ForwardError {
+    match trouble.downcast_ref() {
+        Some(
+            CommunicatorError::Missing(_)
+            | CommunicatorError::Driver { .. }
+            | CommunicatorError::Member { .. }
+            | CommunicatorError::Foreign { .. },
+        ) => BackendError::new(trouble).into(),
+        Some(
+            CommunicatorError::Refused { .. }
+            | CommunicatorError::Late { .. }
+            | CommunicatorError::Stuck { .. }
+            | CommunicatorError::Graphs { .. }
+            | CommunicatorError::Aborted { .. }
+            | CommunicatorError::AbortHangs { .. },
+        )
+        | None => CollectiveError::new(trouble).into(),
     }
 }
 

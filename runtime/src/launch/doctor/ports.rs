@@ -18,7 +18,11 @@ pub(super) fn examine(serve: &ServeFlags) -> Vec<Finding> {
         }
     }
     let bootstrap = serve.group.own_bootstrap_port().filter(|&port| port != 0);
-    findings.extend(bootstrap.map(|number| port("127.0.0.1", number, "--bootstrap-port")));
+    let host = match serve.ranks {
+        RankSource::Local => "127.0.0.1".to_owned(),
+        RankSource::External => serve.control.ip().to_string(),
+    };
+    findings.extend(bootstrap.map(|number| port(&host, number, "--bootstrap-port")));
     findings
 }
 

@@ -25,7 +25,7 @@ impl Supervisor {
     pub(super) fn check_patience(&mut self) {
         let is_over = |until: &mut Instant| Instant::now() >= *until;
         let over = self.recovery.as_mut().and_then(|recovery| recovery.patience.take_if(is_over));
-        if let (Some(_), Source::Called(_, anteroom)) = (over, &self.source) {
+        if let (Some(_), Source::Called(_, anteroom, _)) = (over, &self.source) {
             let (absent, seconds) = (anteroom.absent(), anteroom.absence().as_secs());
             let reason = format!("the launchers did not start {absent} within {seconds} s of a loss");
             say(&format!("lockstep: {reason}; streams end, and ranks are waited for"));
@@ -35,12 +35,15 @@ impl Supervisor {
 
     /// Lets a rank of a launcher wait for an epoch, if one may follow.
     pub(super) fn enlist(&mut self, recruit: Recruit) {
-        let Source::Called(_, anteroom) = &mut self.source else { return };
+        let Source::Called(_, anteroom, _) = &mut self.source else { return };
         say(&format!("lockstep: {}", anteroom.admit(recruit)));
         if self.leaving {
             anteroom.clear(|| Call::Leave);
         } else if !self.ranks.watch.is_whole() && self.recovery.is_none() {
-            anteroom.clear(|| Call::Refuse(format!("no epoch follows: {}", self.restarts)));
+            anteroom.clear(|| Call::Refuse {
+                why: format!("no epoch follows: {}", self.restarts),
+                for_good: false,
+            });
         }
     }
 }
