@@ -20,7 +20,7 @@ fn check_streamed(server: &Deployment, golden: &Golden) {
 }
 
 /// Every reference answer at once, whole and streamed.
-pub(crate) fn check_all(server: &Deployment) {
+fn check_all(server: &Deployment) {
     let goldens = goldens();
     thread::scope(|scope| {
         for golden in &goldens {
