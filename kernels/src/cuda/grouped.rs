@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::available::collectives_available;
 use super::communicator::{Communicator, GroupId, Member, Reduction};
 use super::device::{Cuda, CudaBuffer};
+use crate::device::Device;
 use crate::group::{GroupTrouble, Grouped, NAME_BYTES, Seat};
 
 impl Grouped for Cuda {
@@ -18,7 +19,16 @@ impl Grouped for Cuda {
 
     fn join(&mut self, name: &[u8; NAME_BYTES], seat: Seat, patience: Duration) -> Result<(), GroupTrouble> {
         let member = Member { rank: seat.rank, size: seat.size };
-        self.communicator = Some(Communicator::join(self, &GroupId(*name), member, patience)?);
+        let mut communicator = Communicator::join(self, &GroupId(*name), member, patience)?;
+        // NCCL connects the ranks with their first collective, which takes longer than any other: not one of a forward.
+        let mut ranks = self.upload(&[1.0f32])?;
+        communicator.all_reduce(Reduction::Sum, &mut ranks)?;
+        communicator.wait(patience)?;
+        #[expect(clippy::cast_precision_loss, reason = "ranks are few")]
+        if self.download::<f32>(&ranks)? != [seat.size as f32] {
+            return Err("the first sum of the group's devices is not the number of its ranks".into());
+        }
+        self.communicator = Some(communicator);
         Ok(())
     }
 

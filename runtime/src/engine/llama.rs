@@ -19,8 +19,8 @@ use super::weights::{Checkpoint, WeightsError};
 
 /// Name of the norm in front of the output projection.
 const LAST_NORM: &str = "model.norm.weight";
-/// How long a forward waits for the other ranks' devices.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a forward on a device may take, the wait for other ranks included. A peer that is gone is noticed by the next vote.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
