@@ -37,9 +37,9 @@ pub struct DeviceFlags {
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
 pub enum DeviceKind {
     /// CUDA devices, or else the CPU.
-    #[default]
     Auto,
-    /// The CPU.
+    /// The CPU: what has never run on a GPU is not taken unasked.
+    #[default]
     Cpu,
     /// CUDA devices.
     Cuda,

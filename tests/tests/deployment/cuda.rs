@@ -50,7 +50,7 @@ fn cuda_answers_are_the_references_in_groups_that_sum_in_nccl() {
 
 #[test]
 fn cuda_answer_is_the_reference_in_groups_of_four_without_overlap() {
-    let said = check(whole(), 4, "--tp 4 --no-overlap --collectives nccl", 1);
+    let said = check(whole(), 4, "--tp 4 --device auto --no-overlap --collectives nccl", 1);
     assert!(said.contains("CUDA devices 0, 1, 2, 3 compute"), "{said}");
 }
 
@@ -91,7 +91,12 @@ fn cuda_is_refused_where_it_is_missing_and_not_taken_by_itself() {
     let (code, _, errors) = output(&mut command(&scratch, &["serve", "--port", "0", "--device", "cuda"]));
     assert_eq!(code, 2, "{errors}");
     assert!(errors.contains("libcuda.so.1") && errors.contains("--device cpu"), "{errors}");
-    // One device is not enough for two ranks of a group.
-    let server = Deployment::start_where("--tp 2", |command| whole().lend(command, 1));
-    assert!(server.errors().contains("the CPU computes (1 CUDA devices for 2 ranks"), "{}", server.errors());
+    // One device is not enough for two ranks of a group, and none is taken unasked.
+    for (arguments, why) in
+        [("--tp 2 --device auto", "1 CUDA devices for 2 ranks"), ("--tp 1", "--device cpu")]
+    {
+        let server = Deployment::start_where(arguments, |command| whole().lend(command, 1));
+        let said = server.errors();
+        assert!(said.contains(&format!("the CPU computes ({why}")), "{said}");
+    }
 }

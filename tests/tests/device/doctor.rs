@@ -45,7 +45,7 @@ fn doctor_of_a_machine_without_cuda_finds_that_the_cpu_serves() {
     if device_count().is_ok() {
         return;
     }
-    let (code, report) = report(&[], |_| {});
+    let (code, report) = report(&["--device", "auto"], |_| {});
     assert_eq!((code, &report["can_serve"]), (0, &Value::Bool(true)), "{report}");
     let (standing, words) = only(&report, "CUDA driver");
     assert!(
@@ -61,7 +61,7 @@ fn doctor_of_a_machine_without_cuda_finds_that_the_cpu_serves() {
 
 #[test]
 fn doctor_of_a_machine_with_cuda_names_devices_and_libraries() {
-    let (code, report) = report(&["--tp", "2"], |command| {
+    let (code, report) = report(&["--tp", "2", "--device", "auto"], |command| {
         standin().lend(command, 2);
     });
     assert_eq!(code, 0, "{report}");
@@ -76,7 +76,7 @@ fn doctor_of_a_machine_with_cuda_names_devices_and_libraries() {
 
 #[test]
 fn doctor_says_where_nccl_is_when_it_has_another_name() {
-    let (code, report) = report(&[], |command| {
+    let (code, report) = report(&["--device", "auto"], |command| {
         Standin::with_nccl_misnamed(cache()).lend(command, 2);
     });
     assert_eq!(code, 0, "{report}");

@@ -110,7 +110,7 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 20] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 23] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
@@ -131,14 +131,19 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 20] = [
     (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
     (3, 1, 3, &ABORTS_DEADLINES, Tier::Quick),
     (3, 1, 3, &LATE, Tier::Pr),
+    (4, 1, 3, &ABORTS_HANDSHAKES, Tier::Pr),
+    (4, 1, 3, &ABORTS_TRANSFERS, Tier::Nightly),
+    (4, 1, 3, &ABORTS_DEADLINES, Tier::Nightly),
 ];
 
-/// Three ranks with two slots each: minutes, and too much for each pull request. The other loop would say the same again.
-const OF_THE_NIGHT: (u32, u32, u32, &Concern, Tier) = (3, 2, 4, &PLAIN, Tier::Nightly);
+/// Three ranks with two slots, eight with one: too much for each pull request. The other loop would say the same again.
+const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
+    [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
 pub(super) fn proofs() -> Vec<Run> {
+    let in_the_normal_loop = |proof| proved(proof, Mode::Normal, false);
     let in_both_loops = |proof| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
-    PROOFS.iter().flat_map(in_both_loops).chain([proved(&OF_THE_NIGHT, Mode::Normal, false)]).collect()
+    PROOFS.iter().flat_map(in_both_loops).chain(OF_THE_NIGHT.iter().map(in_the_normal_loop)).collect()
 }
 
 fn proved(

@@ -83,7 +83,7 @@ const SHUTDOWN: Concern = Concern {
 };
 
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 14] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 15] = [
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
@@ -98,6 +98,7 @@ const PROOFS: [(u32, u32, &Concern, Tier); 14] = [
     (2, 2, &REVOCATIONS, Tier::Quick),
     (3, 1, &EVERYTHING, Tier::Quick),
     (3, 1, &DEADLINES, Tier::Quick),
+    (4, 1, &EVERYTHING, Tier::Nightly),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
