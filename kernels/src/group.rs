@@ -43,7 +43,7 @@ pub trait Grouped: Device {
     /// Joins the group of this name; returns when all have joined.
     ///
     /// # Errors
-    /// If not all have within `patience`.
+    /// If not all have within `patience`, which bounds each wait of it: for the others, and for the first sum to be enqueued and to end.
     fn join(
         &mut self,
         _name: &[u8; NAME_BYTES],

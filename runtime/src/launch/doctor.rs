@@ -1,7 +1,7 @@
 //! `lockstep doctor`: what this machine offers to a `serve` with the same flags, and what to do about what is missing.
 //!
-//! Nothing is started. What `serve` would refuse is found by asking the same questions, so the two cannot disagree; a port is
-//! bound and given back, the model is loaded and dropped.
+//! Nothing is started. What `serve` would refuse is found by asking the same questions, but for the directory of `--trace`,
+//! which is not made here; a port is bound and given back, the model is loaded and dropped.
 //!
 //! Reading order: here, `finding`, then the questions: `machine`, `devices`, `model`, `ports`.
 

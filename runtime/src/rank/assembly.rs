@@ -34,8 +34,8 @@ use std::time::Duration;
 const FORMING: Duration = Duration::from_secs(60);
 /// How long the device waits for room in the queue to a decode peer before it fails the leg: well below what its own peers wait for it.
 const ENQUEUE_DEADLINE: Duration = Duration::from_secs(1);
-/// How long the ranks' devices may take to join a communicator: less than a rank waits for one that prepares.
-const JOINING: Duration = Duration::from_secs(30);
+/// How long each of the three waits of joining a communicator may take: all together less than a rank waits for one that prepares.
+const JOINING: Duration = Duration::from_secs(15);
 /// How long a device that has nothing left to do may take to let go of what it holds.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// Bytes of the longest control payload.

@@ -265,10 +265,12 @@ mod tests {
             (Enlistment { size: 4, ..mine() }, "--tp"),
             (Enlistment { rank: 2, ..mine() }, "--tp"),
             (Enlistment { model: 8, ..mine() }, "--model"),
+            (Enlistment { kv_type: "bf16".into(), ..mine() }, "--kv-type"),
             (enlistment(Role::Decode, 0), "start each rank once"),
         ] {
             let (words, link) = come(&mut anteroom, refused);
-            let Ok(Call::Refuse { why: told, for_good: _ }) = link.blocking_recv() else { panic!("{words}") };
+            let Ok(Call::Refuse { why: told, for_good }) = link.blocking_recv() else { panic!("{words}") };
+            assert_eq!(for_good, why != "start each rank once", "another may leave its place");
             assert!(told.contains(why) && words.ends_with(&told), "{why}: {words}");
         }
         assert_eq!(anteroom.absent(), "decode rank 1, prefill rank 0, prefill rank 1");
