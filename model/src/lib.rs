@@ -10,7 +10,7 @@
 //!
 //! Reading order: [`group`] and [`rendezvous`] (ranks that meet), [`world`] (what surrounds them), [`decode`] and [`prefill`] (the two
 //! groups), [`agreed_level`], [`conventional`]; then [`explore`] (the search), [`runs`] (what is checked), [`report`] and [`screen`]
-//! (verdicts and counterexamples on a terminal), [`explain`] and [`ci`] (the same for other tools), [`validate`] (traces of what runs). [`protocol`] is the way in for whoever
+//! (verdicts and counterexamples on a terminal), [`explain`] and [`ci`] (the same for other tools), [`validate`] (traces of what runs) and [`traces`] (the same from the other side). [`protocol`] is the way in for whoever
 //! brings a protocol of their own; it stands apart from the two groups. [`toys`] are small protocols that the checker's own tests use.
 
 #![forbid(unsafe_code)]
@@ -36,6 +36,7 @@ pub mod runs;
 pub mod screen;
 pub mod start;
 pub mod toys;
+pub mod traces;
 pub mod two_groups;
 pub mod validate;
 pub mod world;

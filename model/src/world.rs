@@ -88,6 +88,9 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
         local: &LocalOf<Self>,
     ) -> Result<(), &'static str>;
 
+    /// Notes that every rank has ended a round.
+    fn round_ended(&mut self) {}
+
     /// Checks a state in which every rank is between rounds.
     ///
     /// # Errors
@@ -143,6 +146,16 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
 
     /// Description of a rank for a person: field and value.
     fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
+
+    /// The first line of the trace that `rank` writes, where these ranks are the program's own.
+    fn opened(_setting: &Self::Setting, _rank: usize) -> Option<String> {
+        None
+    }
+
+    /// The lines of its trace that a rank writes when this happens to it, where these ranks are the program's own.
+    fn performed(_rank: &Self::Program, _event: EventOf<Self>) -> String {
+        String::new()
+    }
 }
 
 /// Which occupant a slot has, and the index of its phase.
@@ -160,6 +173,8 @@ pub type FactOf<E> = <<E as Environment>::Program as RankProgram>::Fact;
 pub type LocalOf<E> = <<E as Environment>::Program as RankProgram>::Local;
 /// A site of an environment's ranks.
 pub type SiteOf<E> = <<E as Environment>::Program as RankProgram>::Site;
+/// What happens to one of an environment's ranks.
+pub type EventOf<E> = Event<FactOf<E>, SiteOf<E>>;
 
 /// One step of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -264,11 +279,53 @@ impl<E: Environment> World<E> {
         next
     }
 
-    /// Takes a step; notes what it covers.
+    /// What a step lets happen to which ranks; nothing where the ranks do not agree on what completes.
+    #[must_use]
+    pub fn events(&self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Vec<(usize, EventOf<E>)> {
+        let completed = |Posted { ticket, payload }| Event::Completed { ticket, payload };
+        match action {
+            Action::Fact(rank, fact) => vec![(*rank, Event::Fact(fact.clone()))],
+            Action::Retire(rank) => {
+                let fact = self.environment.clone().completed(setting, &self.group.ranks, *rank);
+                vec![(*rank, Event::Fact(fact))]
+            }
+            Action::Turn(rank) => vec![(*rank, Event::Turn)],
+            Action::Complete => {
+                let outcome = self.group.control.clone().complete().map(completed);
+                let told =
+                    |event: EventOf<E>| (0..self.group.ranks.len()).map(move |rank| (rank, event.clone()));
+                outcome.into_iter().flat_map(told).collect()
+            }
+            Action::Take(rank) => {
+                let outcome = self.group.control.clone().take(*rank).map(completed);
+                outcome.into_iter().map(|event| (*rank, event)).collect()
+            }
+        }
+    }
+
+    /// Takes a step; notes what it covers. Where all ranks are between rounds after it, the counters are rebased.
     ///
     /// # Errors
     /// The property that it violates.
     pub fn take(
+        &mut self,
+        setting: &E::Setting,
+        action: &Action<FactOf<E>>,
+        notes: &mut Notes,
+    ) -> Result<(), &'static str> {
+        self.take_as_counted(setting, action, notes)?;
+        match action {
+            Action::Complete | Action::Take(_) if self.between_rounds() => self.rebase(),
+            Action::Complete | Action::Take(_) | Action::Fact(..) | Action::Retire(_) | Action::Turn(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes a step and leaves the counters as the ranks count them; notes what it covers.
+    ///
+    /// # Errors
+    /// The property that it violates.
+    pub fn take_as_counted(
         &mut self,
         setting: &E::Setting,
         action: &Action<FactOf<E>>,
@@ -343,7 +400,7 @@ impl<E: Environment> World<E> {
         self.close_round(setting)
     }
 
-    /// When every rank is between rounds, what is agreed is compared, and the counters are rebased.
+    /// When every rank is between rounds, what is agreed is compared.
     fn close_round(&mut self, setting: &E::Setting) -> Result<(), &'static str> {
         if !self.between_rounds() {
             return Ok(());
@@ -353,9 +410,9 @@ impl<E: Environment> World<E> {
         if !agreed_equal::holds(&digests) {
             return Err(agreed_equal::PROPERTY.id);
         }
-        self.environment.check(setting, &self.group.ranks)?;
-        self.rebase();
-        Ok(())
+        self.turns.fill(0);
+        self.environment.round_ended();
+        self.environment.check(setting, &self.group.ranks)
     }
 
     /// Whether every rank is between rounds or has left, and none has entered a control collective.
@@ -367,7 +424,6 @@ impl<E: Environment> World<E> {
 
     /// Rebases the counters of a world in which every rank is between rounds.
     pub fn rebase(&mut self) {
-        self.turns.fill(0);
         let mut renaming = Renaming::default();
         self.group.collect(&mut renaming);
         renaming.collect(&mut self.environment);

@@ -8,8 +8,8 @@ use lockstep_model::epochs::front_end::{FrontEnd, Shipped as ShippedConduct};
 use lockstep_model::epochs::model::EpochsModel;
 use lockstep_model::epochs::setting::EpochsSetting;
 use lockstep_model::explore::{
-    Disagreement, End, Explorable, Exploration, Lane, Live, Settings, agree_with_stateright, explore_live,
-    stall,
+    Disagreement, End, Explorable, Exploration, Lane, Live, Notes, Settings, agree_with_stateright,
+    explore_live, stall, tours,
 };
 use lockstep_model::model::WorldModel;
 use lockstep_model::prefill::Surroundings as PrefillWorld;
@@ -265,4 +265,44 @@ fn stateright_agrees_on_each_model() {
     assert!(agreed_count(prefill(&prefill_setting())).unwrap() > 1000);
     assert!(agreed_count(epochs(Interleaving::FixedOrder)).unwrap() > 1000);
     assert!(agreed_count(AgreedModel::<Shipped>::new(DecodeSetting::new(2, 2, 4, true))).unwrap() > 100);
+}
+
+/// Rebasing against worlds that count on: along ways that take every edge between rounds, action by action.
+fn counts_on<E: Environment>(model: &WorldModel<E>) {
+    let renamed = |world: &World<E>| {
+        let mut world = world.clone();
+        world.rebase();
+        world
+    };
+    let take = |world: &World<E>, choice: u32| {
+        let mut offered = Vec::new();
+        world.actions(&model.setting, &mut offered);
+        offered.swap_remove(choice as usize)
+    };
+    let mut notes = Notes::default();
+    for way in tours(model).ways {
+        let (mut rebased, mut counted) =
+            (World::<E>::genesis(&model.setting), World::genesis(&model.setting));
+        for choice in way {
+            let [action, same] = [take(&rebased, choice), take(&counted, choice)];
+            rebased.take(&model.setting, &action, &mut notes).unwrap();
+            counted.take_as_counted(&model.setting, &same, &mut notes).unwrap();
+            if rebased.between_rounds() {
+                assert_eq!(renamed(&counted), renamed(&rebased), "{action:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn reductions_rebasing_only_renames() {
+    counts_on(&decode::<Shipped>(&DecodeSetting { pause: true, ..DecodeSetting::new(2, 1, 3, true) }));
+    let everything = PrefillSetting {
+        revocations: true,
+        write_failures: true,
+        hasty: true,
+        late_facts: true,
+        ..PrefillSetting::new(2, 1, true)
+    };
+    counts_on(&prefill(&everything));
 }

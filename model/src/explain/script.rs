@@ -8,10 +8,13 @@
 //!     .holds()
 //! # }
 //! ```
+//! Where the ranks are those that the runtime executes, its loop can be led along the same path: `.led_by(lockstep_runtime::rank::rehearse)?`.
+
+use std::fmt;
 
 use thiserror::Error;
 
-use crate::runs::{Retraced, Script, ScriptStep, Stop, registry};
+use crate::runs::{Registry, Retraced, Run, Script, ScriptStep, Stop, registry};
 
 /// Why a path is not what a test says.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -36,6 +39,17 @@ pub enum PathError {
         /// What it is.
         happened: String,
     },
+    /// A rank of the program goes another way.
+    #[error("rank {rank} does not go this path: {why}")]
+    Departed {
+        /// The rank.
+        rank: usize,
+        /// Where and how it leaves.
+        why: String,
+    },
+    /// The ranks of the run are not those of the program.
+    #[error("the ranks of `{0}` are not those that the runtime executes")]
+    Foreign(String),
     /// A step is not possible.
     #[error("step {step}, `{action}`, is not possible: {why}")]
     Step {
@@ -64,9 +78,8 @@ pub struct Path {
 /// # Errors
 /// [`PathError::UnknownRun`].
 pub fn path(run: &str) -> Result<Path, PathError> {
-    let known = registry().runs.iter().any(|known| known.name == run);
-    let path = Path { run: run.to_owned(), script: Script::default(), cells: Vec::new() };
-    if known { Ok(path) } else { Err(PathError::UnknownRun(run.to_owned())) }
+    run_of(&registry(), run)?;
+    Ok(Path { run: run.to_owned(), script: Script::default(), cells: Vec::new() })
 }
 
 impl Path {
@@ -91,6 +104,23 @@ impl Path {
         self
     }
 
+    /// The path, when the program's own ranks have gone it: `lead` is given the trace that each of them writes on it.
+    ///
+    /// # Errors
+    /// The first [`PathError`].
+    pub fn led_by<T, E: fmt::Display>(self, lead: impl Fn(&str) -> Result<T, E>) -> Result<Self, PathError> {
+        let (registry, retraced) = self.retraced()?;
+        let choices: Vec<u32> = retraced.story.scenes.iter().skip(1).map(|scene| scene.choice).collect();
+        let traces = run_of(&registry, &self.run)?.model.traces(&choices);
+        if traces.is_empty() {
+            return Err(PathError::Foreign(self.run));
+        }
+        for (rank, trace) in traces.iter().enumerate() {
+            lead(trace).map_err(|why| PathError::Departed { rank, why: why.to_string() })?;
+        }
+        Ok(self)
+    }
+
     /// Takes the steps and checks that `property` is violated in the end.
     ///
     /// # Errors
@@ -107,12 +137,15 @@ impl Path {
         self.take(None)
     }
 
-    fn take(self, expected: Option<&str>) -> Result<(), PathError> {
+    fn retraced(&self) -> Result<(Registry, Retraced), PathError> {
         let registry = registry();
-        let run = registry.runs.iter().find(|run| run.name == self.run);
-        let Some(run) = run else { return Err(PathError::UnknownRun(self.run)) };
-        let retraced = run.model.retrace(&self.script);
+        let retraced = run_of(&registry, &self.run)?.model.retrace(&self.script);
         self.stopped(&retraced)?;
+        Ok((registry, retraced))
+    }
+
+    fn take(self, expected: Option<&str>) -> Result<(), PathError> {
+        let (_, retraced) = self.retraced()?;
         self.cells.iter().try_for_each(|cell| ends_with(&retraced, cell))?;
         let happened = retraced.fault.as_ref().map(|(_, property)| property.as_str());
         if happened == expected {
@@ -137,6 +170,11 @@ impl Path {
         };
         Err(PathError::Step { step, action, why })
     }
+}
+
+fn run_of<'a>(registry: &'a Registry, name: &str) -> Result<&'a Run, PathError> {
+    let run = registry.runs.iter().find(|run| run.name == name);
+    run.ok_or_else(|| PathError::UnknownRun(name.to_owned()))
 }
 
 fn ends_with(retraced: &Retraced, [lane, field, expected]: &[String; 3]) -> Result<(), PathError> {

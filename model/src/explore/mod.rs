@@ -9,7 +9,8 @@
 //!
 //! Reading order: `model` (what a model offers), `search`, `tally` and `level`, `observe` (who looks on), `expand`, `seen` and
 //! `fingerprint`, `trail`, `snapshot` (a search that goes on in another process); then
-//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust; `agreement` is the
+//! `graph`, `components`, `cycles`, `liveness`; `forecast` and `wander` are for what is too large to exhaust, `cover` for what is small enough to be
+//! gone through as a whole; `agreement` is the
 //! second opinion; `erased` lets many types of model share all of this.
 //!
 //! What is promised: no cap unless asked for, and then no verdict when it is reached; the same counts and the same
@@ -18,6 +19,7 @@
 
 mod agreement;
 mod components;
+mod cover;
 mod cycles;
 mod erased;
 mod error;
@@ -42,6 +44,7 @@ mod wander;
 mod tests;
 
 pub use agreement::{Disagreement, agree_with_stateright};
+pub use cover::{Tours, tours, ways_to_points};
 pub use erased::{AnyAction, AnyState, Erased};
 pub use error::ExploreError;
 pub use event::{Collective, Happening, StepEvent};

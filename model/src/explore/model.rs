@@ -104,6 +104,12 @@ pub trait Explorable:
         self.next_state(state, action)
     }
 
+    /// By rank: the trace that it writes on the way of these actions, by their indices, from the first initial state; none where the ranks
+    /// are not those of the program.
+    fn traces(&self, _choices: &[u32]) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The index in [`Explorable::kinds`] of the kind of `action`; one beyond the list is not counted.
     fn kind_of_action(&self, _action: &Self::Action) -> usize {
         0

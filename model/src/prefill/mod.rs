@@ -18,17 +18,21 @@ use crate::decode::setting::PLAIN;
 use crate::explore::Notes;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
+use crate::traces;
 use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters, visit_peer};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
 use lockstep_spec::machine::{Fact, Local, Position};
-use lockstep_spec::prefill::PrefillMachine;
 use lockstep_spec::prefill::action::Do;
 use lockstep_spec::prefill::evidence::WriteFact;
 use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
 use lockstep_spec::prefill::rules::Rules;
+use lockstep_spec::prefill::{Prefill, PrefillMachine};
+use lockstep_spec::program::Event;
 use lockstep_spec::table::{Row, State};
+use lockstep_spec::ticket::Site;
+use lockstep_spec::trace::GroupName;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -214,6 +218,10 @@ impl<R: Rules> Environment for Surroundings<R> {
         }
     }
 
+    fn round_ended(&mut self) {
+        self.asked = false;
+    }
+
     /// Whatever a posted write may still read is held by the leg that it is of.
     fn check(&self, _: &PrefillSetting, ranks: &[PrefillMachine<R>]) -> Result<(), &'static str> {
         let sound = self
@@ -275,6 +283,14 @@ impl<R: Rules> Environment for Surroundings<R> {
     fn describe(&self, rank: &PrefillMachine<R>, index: usize) -> Vec<(String, String)> {
         facts::describe(self, rank, index)
     }
+
+    fn opened(setting: &PrefillSetting, rank: usize) -> Option<String> {
+        Some(traces::opened::<Prefill<R>>(GroupName::Prefill, &setting.configuration, rank))
+    }
+
+    fn performed(rank: &PrefillMachine<R>, event: Event<PrefillFact, Site>) -> String {
+        traces::performed(rank, event)
+    }
 }
 
 /// Tokens of a leg in the table.
@@ -292,9 +308,7 @@ fn holds(state: &State<LegTenant>, write: &Write) -> bool {
 }
 
 impl<R: Rules> Counters for Surroundings<R> {
-    /// Counters are renamed between rounds, when nothing has been asked for in the round that comes.
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
-        self.asked = false;
         self.decode.visit(visit);
         self.writes.iter_mut().flatten().for_each(|write| visit_peer(&mut write.leg, visit));
         for queued in self.devices.iter_mut().flatten() {

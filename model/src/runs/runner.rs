@@ -1,11 +1,12 @@
 //! Running a model: from an exploration to an outcome with its story.
 
 use crate::explore::{
-    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Trail, Walk, explore, explore_live,
-    idle_marks, stall, turning_point, wander,
+    End, Explorable, Exploration, ExploreError, Live, Settings, Stall, Tours, Trail, Walk, explore,
+    explore_live, idle_marks, stall, tours, turning_point, wander, ways_to_points,
 };
 use crate::report::Story;
 use stateright::Expectation;
+use std::collections::BTreeSet;
 
 use super::outcome::{Kind, Outcome, Sampled, Scope, Verdict};
 use super::retrace::{Retraced, Script, retrace, stalled_at_end};
@@ -36,6 +37,15 @@ pub trait Runner: Send + Sync {
 
     /// Whether the end of `script` still leads to a goal.
     fn outlook(&self, script: &Script) -> Outlook;
+
+    /// Ways that take every edge of the boundary graph, which must fit into memory.
+    fn tours(&self) -> Tours;
+
+    /// For each of `wanted` that is reached, a shortest way to it; it is taken out of `wanted`.
+    fn ways_to_points(&self, wanted: &mut BTreeSet<String>) -> Vec<(String, Vec<u32>)>;
+
+    /// By rank: the trace that it writes on the way of these actions, by their indices; none where the ranks are not the runtime's.
+    fn traces(&self, choices: &[u32]) -> Vec<String>;
 }
 
 /// Runs a model for safety: properties, witnesses, stuck states.
@@ -66,6 +76,18 @@ impl<M: Explorable + Send> Runner for Safety<M> {
 
     fn outlook(&self, _: &Script) -> Outlook {
         Outlook::Untold
+    }
+
+    fn tours(&self) -> Tours {
+        tours(&self.0)
+    }
+
+    fn ways_to_points(&self, wanted: &mut BTreeSet<String>) -> Vec<(String, Vec<u32>)> {
+        ways_to_points(&self.0, wanted)
+    }
+
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        self.0.traces(choices)
     }
 }
 
@@ -100,6 +122,18 @@ impl<M: Live + Send> Runner for Progress<M> {
 
     fn outlook(&self, script: &Script) -> Outlook {
         outlook(&self.0, script)
+    }
+
+    fn tours(&self) -> Tours {
+        tours(&self.0)
+    }
+
+    fn ways_to_points(&self, wanted: &mut BTreeSet<String>) -> Vec<(String, Vec<u32>)> {
+        ways_to_points(&self.0, wanted)
+    }
+
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        self.0.traces(choices)
     }
 }
 

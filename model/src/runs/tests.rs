@@ -1,12 +1,13 @@
 //! Runs end to end on toys: verdicts, exit codes, records and files.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use stateright::{Model, Property};
 
 use super::*;
 use crate::coverage::Coverage;
-use crate::explore::{Explorable, ExploreError, Lane, Settings, Unknown, agree_with_stateright};
+use crate::explore::{Explorable, ExploreError, Lane, Settings, Tours, Unknown, agree_with_stateright};
 use crate::toys::{Barrier, Crossing, Rule};
 
 const AGREED: Barrier = Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: true };
@@ -328,6 +329,18 @@ impl Runner for Broken {
 
     fn outlook(&self, _: &Script) -> Outlook {
         unreachable!("a run that cannot be performed is not visited")
+    }
+
+    fn tours(&self) -> Tours {
+        unreachable!("a run that cannot be performed is not visited")
+    }
+
+    fn ways_to_points(&self, _: &mut BTreeSet<String>) -> Vec<(String, Vec<u32>)> {
+        unreachable!("a run that cannot be performed is not visited")
+    }
+
+    fn traces(&self, _: &[u32]) -> Vec<String> {
+        unreachable!("a run that cannot be performed has no trace")
     }
 }
 

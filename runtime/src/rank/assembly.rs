@@ -2,13 +2,13 @@
 
 use super::decode::{DecodeHands, sink};
 use super::device::{self, Device, Queue};
-use super::driver::{Driver, Front};
+use super::driver::{Driver, Front, Surroundings};
 use super::error::RankError;
 use super::hands::Hands;
 use super::inputs::{Inbox, Input, Inputs};
 use super::meeting;
 use super::opening::{Joining, Prepare, open};
-use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE};
+use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE, Pacing};
 use super::prefill::PrefillHands;
 use super::site::{Communicator, Site};
 use super::start::{Life, start};
@@ -126,7 +126,9 @@ impl<'a, B: Backend> Rank<'a, B> {
             drop(ends);
         })?;
         front.send(&RankToFront::Ready(room))?;
-        let mut driver = Driver::new(machine, hands, control, queue, inputs, front.clone());
+        let (pace, front) = (Pacing::new(), front.clone());
+        let mut driver =
+            Driver::new(machine, hands, Surroundings { control, pace, device: queue, inputs, front });
         let lived = driver.run();
         *last_ticket = driver.last_ticket().or(*last_ticket);
         if lived.is_ok() {

@@ -27,18 +27,7 @@ impl Hands for DecodeHands {
     type Role = Decode;
 
     fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Decode>>) -> Result<(), RankError> {
-        match input {
-            Input::Leg(leg, fact) => facts.push(Fact::Role((leg, fact))),
-            Input::Front(FrontToRank::Submit(request)) => facts.push(Fact::Submitted(request)),
-            Input::Front(FrontToRank::Abort { request }) => facts.push(Fact::AbortWanted(RequestId(request))),
-            Input::Front(FrontToRank::Dismiss | FrontToRank::Leg { .. } | FrontToRank::Pause)
-            | Input::Front(FrontToRank::Resume | FrontToRank::Shutdown)
-            | Input::FrontGone(_)
-            | Input::Prefill(_)
-            | Input::WriteFailed(_)
-            | Input::Retired { .. }
-            | Input::DeviceFailed(_) => {}
-        }
+        facts.extend(fact(&input));
         Ok(())
     }
 
@@ -89,6 +78,22 @@ impl DecodeHands {
     /// The leader speaks for its group.
     fn tell(&self, message: &RankToFront) -> Result<(), RankError> {
         if self.leads { self.front.send(message) } else { Ok(()) }
+    }
+}
+
+/// What an input says to a decode rank's machine beside what it says to every role's.
+pub(super) fn fact(input: &Input) -> Option<FactOf<Decode>> {
+    match input {
+        Input::Leg(leg, fact) => Some(Fact::Role((*leg, *fact))),
+        Input::Front(FrontToRank::Submit(request)) => Some(Fact::Submitted(*request)),
+        Input::Front(FrontToRank::Abort { request }) => Some(Fact::AbortWanted(RequestId(*request))),
+        Input::Front(FrontToRank::Dismiss | FrontToRank::Leg { .. } | FrontToRank::Pause)
+        | Input::Front(FrontToRank::Resume | FrontToRank::Shutdown)
+        | Input::FrontGone(_)
+        | Input::Prefill(_)
+        | Input::WriteFailed(_)
+        | Input::Retired { .. }
+        | Input::DeviceFailed(_) => None,
     }
 }
 

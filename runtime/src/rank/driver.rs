@@ -5,7 +5,7 @@ use super::device::{Command, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
-use super::pacing::{BELL_PATIENCE, Every, FORWARD_PATIENCE, MACHINE_TICK, PEER_DEADLINE, PROGRESS, Pacing};
+use super::pacing::{BELL_PATIENCE, FORWARD_PATIENCE, PEER_DEADLINE, Pace};
 use super::recorder::Recorder;
 use crate::group::Collectives;
 use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
@@ -46,8 +46,17 @@ enum Turned {
     Left,
 }
 
+/// What the rank loop waits for and speaks to.
+pub(super) struct Surroundings<C, P> {
+    pub(super) control: C,
+    pub(super) pace: P,
+    pub(super) device: Queue,
+    pub(super) inputs: Inputs,
+    pub(super) front: Front,
+}
+
 /// One rank at work.
-pub(super) struct Driver<H: Hands, C> {
+pub(super) struct Driver<H: Hands, C, P> {
     machine: RankMachine<H::Role>,
     hands: H,
     control: C,
@@ -55,9 +64,7 @@ pub(super) struct Driver<H: Hands, C> {
     inputs: Inputs,
     front: Front,
     recorder: Arc<Recorder>,
-    pacing: Pacing,
-    clock: Every,
-    report: Every,
+    pace: P,
     counters: Progress,
     launching: Option<(ForwardId, Vec<Row>)>,
     /// When the forwards were launched that have not retired here.
@@ -68,14 +75,11 @@ pub(super) struct Driver<H: Hands, C> {
     digest: u64,
 }
 
-impl<H: Hands, C: Collectives> Driver<H, C> {
+impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
     pub(super) fn new(
         machine: RankMachine<H::Role>,
         hands: H,
-        control: C,
-        device: Queue,
-        inputs: Inputs,
-        front: Front,
+        Surroundings { control, pace, device, inputs, front }: Surroundings<C, P>,
     ) -> Self {
         let recorder = inputs.recorder();
         Self {
@@ -86,9 +90,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
             inputs,
             front,
             recorder,
-            pacing: Pacing::new(),
-            clock: Every::new(MACHINE_TICK),
-            report: Every::new(PROGRESS),
+            pace,
             counters: Progress::default(),
             launching: None,
             launched: VecDeque::new(),
@@ -129,14 +131,14 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         while let Some(input) = self.inputs.next() {
             self.take(input)?;
         }
-        if self.clock.is_due() {
+        while self.pace.ticks() {
             self.feed(vec![Fact::Tick])?;
         }
         Ok(())
     }
 
     fn take(&mut self, input: Input) -> Result<(), RankError> {
-        self.pacing.stir();
+        self.pace.stir();
         match input {
             Input::FrontGone(error) => Err(error.into()),
             Input::DeviceFailed(error) => {
@@ -173,10 +175,10 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     /// Waits until a round is due. `false`: something else came first.
     fn park(&mut self) -> Result<bool, RankError> {
         if !self.machine.leads() {
-            return Ok(self.control.wait_for_leader(BELL_PATIENCE)? || self.pacing.overdue());
+            return Ok(self.control.wait_for_leader(BELL_PATIENCE)? || self.pace.overdue());
         }
         let busy = !self.machine.state().value().idle();
-        let pause = self.pacing.due_in(busy);
+        let pause = self.pace.due_in(busy);
         if pause.is_zero() {
             return Ok(true);
         }
@@ -199,7 +201,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
         if busy {
             self.counters.agreement_micros_total += agreed;
         }
-        self.pacing.round_ended(self.digest != before);
+        self.pace.round_ended(self.digest != before);
         Ok(if left { Turned::Left } else { Turned::Round })
     }
 
@@ -294,7 +296,7 @@ impl<H: Hands, C: Collectives> Driver<H, C> {
     }
 
     fn tell_progress(&mut self) -> Result<(), RankError> {
-        if !self.report.is_due() {
+        if !self.pace.reports() {
             return Ok(());
         }
         let state = self.machine.state().value();

@@ -12,7 +12,7 @@
 //!
 //! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `device`, `pacing`, `recorder`,
 //! `start`, `assembly`, `site`, `opening`, `meeting` and `parting` (how all of it comes together, and ends); `collective` is the way to the
-//! group's transport.
+//! group's transport; `rehearsal` leads the loop along a written trace.
 
 mod assembly;
 mod collective;
@@ -28,7 +28,9 @@ mod pacing;
 mod parting;
 mod prefill;
 mod recorder;
+mod rehearsal;
 mod site;
 mod start;
 
+pub use rehearsal::{Departure, rehearse};
 pub use start::{run, run_enlisted};

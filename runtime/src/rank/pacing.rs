@@ -15,64 +15,94 @@ pub(super) const FORWARD_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a collective waits for a peer.
 pub(super) const PEER_DEADLINE: Duration = Duration::from_secs(5);
 /// Interval of the machine's clock.
-pub(super) const MACHINE_TICK: Duration = Duration::from_millis(100);
+const MACHINE_TICK: Duration = Duration::from_millis(100);
 /// Ticks after which a handshake or a transfer has failed: a minute.
 pub(super) const DEADLINE_TICKS: u32 = 600;
 /// Interval of the reports to the front end.
-pub(super) const PROGRESS: Duration = Duration::from_millis(200);
+const PROGRESS: Duration = Duration::from_millis(200);
 
-/// The leader's pace.
+/// What the rank loop asks about time: when the next round is due, and what else is.
+pub(super) trait Pace {
+    /// Something happened that a round may act on: an input, or a decision that changed the agreed state.
+    fn stir(&mut self);
+
+    /// A round has ended. `changed`: its decision changed the agreed state.
+    fn round_ended(&mut self, changed: bool);
+
+    /// Time until the leader's next round is due; zero if it is now.
+    fn due_in(&mut self, busy: bool) -> Duration;
+
+    /// Whether the leader has been silent for longer than any heartbeat takes.
+    fn overdue(&self) -> bool;
+
+    /// Whether the machine's clock ticks.
+    fn ticks(&mut self) -> bool;
+
+    /// Whether the front end is due a report.
+    fn reports(&mut self) -> bool;
+}
+
+/// The pace of the real clock.
 #[derive(Debug)]
 pub(super) struct Pacing {
     last_round: Instant,
     eager: bool,
+    clock: Every,
+    report: Every,
 }
 
 impl Pacing {
     pub(super) fn new() -> Self {
-        Self { last_round: Instant::now(), eager: true }
+        let (clock, report) = (Every::new(MACHINE_TICK), Every::new(PROGRESS));
+        Self { last_round: Instant::now(), eager: true, clock, report }
     }
+}
 
-    /// Something happened that a round may act on: an input, or a decision that changed the agreed state.
-    pub(super) fn stir(&mut self) {
+impl Pace for Pacing {
+    fn stir(&mut self) {
         self.eager = true;
     }
 
-    /// A round has ended. `changed`: its decision changed the agreed state.
-    pub(super) fn round_ended(&mut self, changed: bool) {
+    fn round_ended(&mut self, changed: bool) {
         self.last_round = Instant::now();
         self.eager = changed;
     }
 
-    /// Whether the leader has been silent for longer than any heartbeat takes.
-    pub(super) fn overdue(&self) -> bool {
-        self.last_round.elapsed() >= BELL_DEADLINE
-    }
-
-    /// Time until the next round is due; zero if it is now.
-    pub(super) fn due_in(&self, busy: bool) -> Duration {
+    fn due_in(&mut self, busy: bool) -> Duration {
         if self.eager {
             return Duration::ZERO;
         }
         let pause = if busy { TICK } else { HEARTBEAT };
         pause.saturating_sub(self.last_round.elapsed())
     }
+
+    fn overdue(&self) -> bool {
+        self.last_round.elapsed() >= BELL_DEADLINE
+    }
+
+    fn ticks(&mut self) -> bool {
+        self.clock.is_due()
+    }
+
+    fn reports(&mut self) -> bool {
+        self.report.is_due()
+    }
 }
 
 /// Something that comes round at an interval.
 #[derive(Debug)]
-pub(super) struct Every {
+struct Every {
     interval: Duration,
     next: Instant,
 }
 
 impl Every {
-    pub(super) fn new(interval: Duration) -> Self {
+    fn new(interval: Duration) -> Self {
         Self { interval, next: Instant::now() }
     }
 
     /// Whether it is time again.
-    pub(super) fn is_due(&mut self) -> bool {
+    fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let due = now >= self.next;
         if due {

@@ -113,6 +113,11 @@ impl Recorder {
         book.save();
     }
 
+    /// Takes the lines that are kept.
+    pub(super) fn take_kept(&self) -> Vec<String> {
+        self.book().kept.drain(..).collect()
+    }
+
     /// Leaves the last lines in a file.
     pub(super) fn leave(&self, path: &Path) -> io::Result<()> {
         let book = self.book();

@@ -55,7 +55,8 @@ impl RankEnd {
         Self::of(stream)
     }
 
-    fn of(stream: impl Stream + AsFd) -> Result<Self, WireError> {
+    /// The rank's end of a connection of either kind.
+    pub(crate) fn of(stream: impl Stream + AsFd) -> Result<Self, WireError> {
         stream.set_write_timeout(SEND_DEADLINE).map_err(broken)?;
         let sender = RankSender { stream: Box::new(stream.duplicate().map_err(broken)?) };
         let lines = LineReader::new(FRONT, FRONT_LINE_BYTES);

@@ -1,13 +1,15 @@
-//! A trace as a Rust test that takes the path again on the real machines.
+//! A trace as a Rust test that takes the path again: on the machines, and on the runtime's loop where these are its ranks.
 
 use crate::explain::trace::Trace;
 use crate::report::Change;
+use crate::runs::registry;
 
 /// Writes `trace`.
 pub(super) fn rust_test(trace: &Trace) -> String {
     let name = identifier(&format!("{} violates {}", trace.run, trace.property));
+    let [uses, leads] = if is_of_the_runtime(&trace.run) { ON_THE_LOOP } else { [""; 2] };
     let mut text = format!(
-        "//! Written by `lockstep-check explain {} --format test`.\n\nuse lockstep_model::explain::{{PathError, path}};\n\n",
+        "//! Written by `lockstep-check explain {} --format test`.\n\nuse lockstep_model::explain::{{PathError, path}};\n{uses}\n",
         one_line(&trace.run)
     );
     let what = [trace.params.as_str(), &trace.sentence].into_iter().filter(|line| !line.is_empty());
@@ -20,7 +22,18 @@ pub(super) fn rust_test(trace: &Trace) -> String {
     if let Some(from) = trace.story.cycle_from {
         text += &format!("        .repeating_from({from})\n");
     }
-    text + &last_cells(trace) + &format!("        .violates({:?})\n}}\n", trace.property)
+    text + leads + &last_cells(trace) + &format!("        .violates({:?})\n}}\n", trace.property)
+}
+
+/// What the test uses, and how it leads the runtime's loop, which a package of its own holds.
+const ON_THE_LOOP: [&str; 2] = [
+    "use lockstep_runtime::rank::rehearse;\n",
+    "        // The loop of each rank goes this way, too.\n        .led_by(rehearse)?\n",
+];
+
+/// Whether the ranks of a run are those that the runtime executes.
+fn is_of_the_runtime(run: &str) -> bool {
+    registry().runs.iter().any(|known| known.name == run && !known.model.traces(&[]).is_empty())
 }
 
 fn step(trace: &Trace, index: usize) -> String {

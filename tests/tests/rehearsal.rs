@@ -1,0 +1,130 @@
+//! The deployed rank loop led along ways that the checker explored: every edge between states at which two ranks with one slot are between
+//! rounds, and every way from phase to phase of two ranks with two slots. So what is proved of the machine is done by the loop, too.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use lockstep_model::coverage::{Points, decode, prefill};
+use lockstep_model::explain::{PathError, path};
+use lockstep_model::runs::{Purpose, Run, registry};
+use lockstep_runtime::rank::{Departure, rehearse};
+
+/// The proofs of one group at a size.
+fn proofs<'a>(runs: &'a [Run], group: &str, size: &str) -> Vec<&'a Run> {
+    let prefix = format!("{group}-{size}-");
+    let wanted = |run: &&Run| run.purpose == Purpose::Proof && run.name.starts_with(&prefix);
+    runs.iter().filter(wanted).collect()
+}
+
+/// Leads each rank along a way; the number of their rounds.
+fn lead(run: &Run, way: &[u32]) -> u64 {
+    let traces = run.model.traces(way);
+    assert_eq!(traces.len(), 2, "{}", run.name);
+    let rounds = traces.iter().enumerate().map(|(rank, trace)| {
+        rehearse(trace).unwrap_or_else(|departure| panic!("{}, rank {rank}: {departure}\n{way:?}", run.name))
+    });
+    rounds.sum()
+}
+
+/// Says what was covered, also where the test runner keeps what tests print.
+fn tell(line: &str) {
+    writeln!(std::io::stderr(), "rehearsal: {line}").unwrap();
+}
+
+fn every_edge_of(group: &str) {
+    let runs = registry().runs;
+    let proofs = proofs(&runs, group, "2x1");
+    assert!(proofs.len() >= 8, "the runs of two ranks with one slot are gone");
+    for run in proofs {
+        let tours = run.model.tours();
+        let rounds: u64 = tours.ways.iter().map(|way| lead(run, way)).sum();
+        let (states, edges, ways) = (tours.states, tours.edges, tours.ways.len());
+        tell(&format!("{}: {edges} edges of {states} states in {ways} ways, {rounds} rounds", run.name));
+        assert!(rounds > 0);
+    }
+}
+
+fn every_arc_of(points: &Points) {
+    let runs = registry().runs;
+    let proofs = proofs(&runs, points.role, "2x2");
+    let arcs =
+        points.names().into_iter().filter(|point| point.contains(" → ") && !point.contains("not drawn"));
+    let mut wanted: BTreeSet<String> = arcs.collect();
+    let all = wanted.len();
+    for run in proofs {
+        let ways = run.model.ways_to_points(&mut wanted);
+        let rounds: u64 = ways.iter().map(|(_, way)| lead(run, way)).sum();
+        tell(&format!("{}: {} arcs, {rounds} rounds", run.name, ways.len()));
+        if wanted.is_empty() {
+            return assert!(all > 0);
+        }
+    }
+    panic!("not reached: {wanted:?}");
+}
+
+#[test]
+fn rehearsal_takes_every_edge_of_decode() {
+    every_edge_of("decode");
+}
+
+#[test]
+fn rehearsal_takes_every_edge_of_prefill() {
+    every_edge_of("prefill");
+}
+
+#[test]
+fn rehearsal_takes_every_arc_of_decode() {
+    every_arc_of(&decode::POINTS);
+}
+
+#[test]
+fn rehearsal_takes_every_arc_of_prefill() {
+    every_arc_of(&prefill::POINTS);
+}
+
+#[test]
+fn rehearsal_departs_from_a_trace_that_is_not_the_loops() {
+    assert!(matches!(rehearse(""), Err(Departure::Unreadable { line: 1, .. })));
+    let runs = registry().runs;
+    let [run, ..] = proofs(&runs, "decode", "2x1")[..] else { panic!("no run") };
+    let trace = &run.model.traces(&run.model.tours().ways[0])[0];
+    let lines: Vec<&str> = trace.lines().take(2000).collect();
+    rehearse(&lines.join("\n")).unwrap();
+    // A fact that comes twice changes nothing, by design.
+    let kinds = [
+        ("{\"took\":{\"Fact", vec![0]),
+        ("{\"took\":{\"Completed", vec![0, 2]),
+        ("{\"entered\"", vec![0, 2]),
+        ("{\"did\":{\"Role", vec![0, 2]),
+        ("{\"did\":{\"Launch", vec![0, 2]),
+    ];
+    for (kind, times) in kinds {
+        let place = lines.iter().position(|line| line.starts_with(kind)).unwrap();
+        for times in times {
+            let mut changed = lines.clone();
+            changed.splice(place..=place, vec![lines[place]; times]);
+            let departed = rehearse(&changed.join("\n"));
+            assert!(
+                matches!(departed, Err(Departure::Differs { line, .. }) if line > 1),
+                "{kind}: {departed:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn rehearsal_of_a_path_by_the_names_of_its_steps() -> Result<(), PathError> {
+    path("decode-2x1-3p-pause-overlap")?
+        .step("rank 0 sees PauseWanted(true)")
+        .step("rank 0 turns")
+        .step("rank 1 turns")
+        .step("the collective completes")
+        .led_by(rehearse)?
+        .holds()
+}
+
+#[test]
+fn rehearsal_of_a_conventional_design_is_refused() {
+    let led = path("conventional-local-admission-normal").unwrap().led_by(rehearse);
+    assert!(matches!(led, Err(PathError::Foreign(_))));
+}
