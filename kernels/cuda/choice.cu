@@ -4,7 +4,8 @@
 // the lowest token. So the ranks' choices combine by the same element-wise minimum as their votes (vote_min).
 //
 //   argmax         bids [rows]   logits [rows, width] of tokens first_token ..           grid: one block a row
-//   sample         likewise, of logit / temperature + Gumbel noise: a token's chance is its softmax
+//   sample         likewise, of logit / temperature + Gumbel noise: a token's chance is its softmax. Rows have each their
+//                  own seed and temperature; at a temperature of 0 a row is argmax's
 //   chosen_tokens  tokens [rows]   bids [rows]                                            grid: one thread a row
 //
 // argmax and sample take blocks of whole warps. A row with a logit that is not finite bids 0, which wins every minimum
@@ -72,14 +73,18 @@ static __device__ float gumbel(unsigned long long word) {
 }
 
 extern "C" __global__ void sample(Bid* __restrict__ bids, const float* __restrict__ logits,
-                                  const unsigned long long* __restrict__ seeds, unsigned width, unsigned first_token,
-                                  float temperature) {
+                                  const unsigned long long* __restrict__ seeds,
+                                  const float* __restrict__ temperatures, unsigned width, unsigned first_token) {
     Bid best = NO_BID;
     const float* const row = logits + static_cast<Offset>(blockIdx.x) * width;
+    const float temperature = temperatures[blockIdx.x];
     for (unsigned column = threadIdx.x; column < width; column += blockDim.x) {
         const unsigned token = first_token + column;
-        const float noise = gumbel(mixed(seeds[blockIdx.x], token));
-        best = better(best, bid_of(row[column] / temperature + noise, token));
+        float value = row[column];
+        if (temperature > 0.0f) {
+            value = value / temperature + gumbel(mixed(seeds[blockIdx.x], token));
+        }
+        best = better(best, bid_of(value, token));
     }
     best = block_minimum(best);
     if (threadIdx.x == 0) {

@@ -174,8 +174,8 @@ table! {
         write("bids", U64), read("logits", F32), value("width", U32), value("first token", U32),
     );
     "choice": Sample = "sample" for &[], (
-        write("bids", U64), read("logits", F32), read("seeds", U64), value("width", U32),
-        value("first token", U32), value("temperature", F32),
+        write("bids", U64), read("logits", F32), read("seeds", U64), read("temperatures", F32),
+        value("width", U32), value("first token", U32),
     );
     "choice": ChosenTokens = "chosen_tokens" for &[], (
         write("tokens", U32), read("bids", U64), value("rows", U32),

@@ -10,7 +10,7 @@ use lockstep_model::validate::{Verdict, validate};
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::decode::{Decode, DecodeMachine};
 use lockstep_spec::ids::{
     Attempt, Epoch, ForwardId, Generation, Leg, RankIndex, RequestId, SlotIndex, TokenId,
@@ -118,8 +118,14 @@ impl Scribe {
 
     /// Brings a request to its first forward.
     fn launch(&mut self) {
-        let request =
-            Request { id: RequestId(0), prompt_tokens: 3, max_tokens: 4, generated: 0, ignore_eos: true };
+        let request = Request {
+            id: RequestId(0),
+            prompt_tokens: 3,
+            max_tokens: 4,
+            generated: 0,
+            ignore_eos: true,
+            sampling: Sampling::GREEDY,
+        };
         self.see(0, Fact::Submitted(request));
         self.round();
         self.see_everywhere(&Fact::Role((LEG, LegFact::HandshakeDone)));

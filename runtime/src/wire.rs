@@ -19,7 +19,7 @@ pub use lines::{LineReader, WireError, encode};
 pub use rank_end::{RankEnd, RankReceiver, RankSender};
 
 pub use lockstep_spec::decode::phase::Outcome;
-pub use lockstep_spec::decode::request::Request;
+pub use lockstep_spec::decode::request::{Draw, Request, Sampling};
 pub use lockstep_spec::ids::Leg;
 
 use std::fmt;
@@ -215,6 +215,8 @@ pub enum FrontToRank {
         acceptance: u64,
         /// The prompt and the tokens generated so far.
         tokens: Vec<u32>,
+        /// How the token after them is chosen.
+        draw: Draw,
     },
     /// Launch nothing until told to go on. Leaders only.
     Pause,

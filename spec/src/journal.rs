@@ -132,11 +132,11 @@ impl Journal {
         &self.open
     }
 
-    /// Takes a request in; its number is its place in acceptance order.
-    pub fn accept(&mut self, prompt_tokens: u32, max_tokens: u32, ignore_eos: bool) -> Request {
+    /// Takes a request in; its number is its place in acceptance order, whatever `wanted` says.
+    pub fn accept(&mut self, wanted: Request) -> Request {
         let id = self.next;
         self.next.0 += 1;
-        let request = Request { id, prompt_tokens, max_tokens, generated: 0, ignore_eos };
+        let request = Request { id, generated: 0, ..wanted };
         self.open.insert(id, Account { request, tokens: Vec::new(), abandoned: false, retried: false });
         request
     }

@@ -1,15 +1,21 @@
 //! The front end's journal: what is next, what is late, what is submitted again.
 
 use lockstep_spec::decode::phase::Outcome;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use lockstep_spec::journal::{Journal, JournalFault, Received};
 use lockstep_spec::poll::Reason;
 
 const NOW: Epoch = Epoch(0);
 
+fn wanted(prompt_tokens: u32, max_tokens: u32, ignore_eos: bool) -> Request {
+    let (id, sampling) = (RequestId(9), Sampling::GREEDY);
+    Request { id, prompt_tokens, max_tokens, generated: 0, ignore_eos, sampling }
+}
+
 fn journal() -> (Journal, RequestId) {
     let mut journal = Journal::new(NOW);
-    let request = journal.accept(2, 3, false).id;
+    let request = journal.accept(wanted(2, 3, false)).id;
     (journal, request)
 }
 
@@ -67,7 +73,7 @@ fn journal_ignores_what_an_old_epoch_says() {
 #[test]
 fn journal_submits_what_is_open_behind_the_tokens_sent() {
     let (mut journal, first) = journal();
-    let (left, last) = (journal.accept(1, 2, true).id, journal.accept(1, 2, true).id);
+    let (left, last) = (journal.accept(wanted(1, 2, true)).id, journal.accept(wanted(1, 2, true)).id);
     token(&mut journal, NOW, first, 0).expect("in turn");
     assert!(journal.abandon(left));
     assert!(!journal.abandon(left), "the group is told once");
@@ -91,7 +97,7 @@ fn journal_tries_a_failed_transfer_once_more() {
 fn journal_does_not_try_again_what_nobody_waits_for_or_cannot_work() {
     let (mut journal, request) = journal();
     assert_eq!(journal.ended(NOW, request, Outcome::Failed(Reason::NeverFits)), Ok(Received::Taken));
-    let gone = journal.accept(1, 1, false).id;
+    let gone = journal.accept(wanted(1, 1, false)).id;
     journal.abandon(gone);
     assert_eq!(journal.ended(NOW, gone, Outcome::Failed(Reason::Corrupt)), Ok(Received::Taken));
 }

@@ -5,7 +5,7 @@ use lockstep_spec::agreed::{Entry, Words};
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, Leg, RankIndex, RequestId, SlotIndex, TokenId};
 use lockstep_spec::machine::{Fact, Local};
 use lockstep_spec::poll::KvPoll;
@@ -92,8 +92,14 @@ impl Bench {
     }
 
     fn submit(&mut self, id: u64, prompt_tokens: u32, max_tokens: u32) {
-        let request =
-            Request { id: RequestId(id), prompt_tokens, max_tokens, generated: 0, ignore_eos: false };
+        let request = Request {
+            id: RequestId(id),
+            prompt_tokens,
+            max_tokens,
+            generated: 0,
+            ignore_eos: false,
+            sampling: Sampling::GREEDY,
+        };
         self.fact(Fact::Submitted(request));
         self.honest();
     }

@@ -8,7 +8,7 @@ use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Phase;
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::Prefill;
@@ -48,7 +48,14 @@ fn row(echo: Leg, token: u32) -> LegFact {
 }
 
 fn submit(group: &mut Group<Decode>, id: u64, prompt_tokens: u32, max_tokens: u32) {
-    let request = Request { id: RequestId(id), prompt_tokens, max_tokens, generated: 0, ignore_eos: false };
+    let request = Request {
+        id: RequestId(id),
+        prompt_tokens,
+        max_tokens,
+        generated: 0,
+        ignore_eos: false,
+        sampling: Sampling::GREEDY,
+    };
     group.fact(0, Fact::Submitted(request));
 }
 
@@ -330,8 +337,14 @@ fn decode_paused_group_launches_nothing_until_told() {
 fn decode_resubmitted_request_goes_on_behind_its_tokens() {
     let configuration = configuration(1, 4);
     let mut group = Group::<Decode>::new(configuration.clone());
-    let request =
-        Request { id: RequestId(7), prompt_tokens: 2, max_tokens: 3, generated: 2, ignore_eos: false };
+    let request = Request {
+        id: RequestId(7),
+        prompt_tokens: 2,
+        max_tokens: 3,
+        generated: 2,
+        ignore_eos: false,
+        sampling: Sampling::GREEDY,
+    };
     group.fact(0, Fact::Submitted(request));
     group.round();
     bring_in(&mut group, leg(0, 1, 0), 3);

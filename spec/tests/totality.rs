@@ -5,7 +5,7 @@ use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Tenant;
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::fault::Fault;
 use lockstep_spec::ids::{
     Attempt, Epoch, ForwardId, Generation, Leg, RankIndex, RequestId, Round, SlotIndex, TokenId,
@@ -113,17 +113,22 @@ fn write_facts() -> impl Strategy<Value = (Leg, WriteFact)> {
     (prop_oneof![9 => few_legs(), 1 => legs()], fact)
 }
 
+fn samplings() -> impl Strategy<Value = Sampling> {
+    (any::<u64>(), any::<u32>()).prop_map(|(seed, temperature_milli)| Sampling { seed, temperature_milli })
+}
+
 /// Requests that the front end lets in; it refuses the others at the door.
 fn requests() -> impl Strategy<Value = Request> {
     let count = || prop_oneof![8 => 0..5_u32, 1 => Just(u32::MAX)];
     let generated = prop_oneof![4 => Just(0), 1 => 1..3_u32];
-    (0..6_u64, count(), count(), generated, any::<bool>()).prop_map(
-        |(id, prompt_tokens, max_tokens, generated, ignore_eos)| Request {
+    (0..6_u64, count(), count(), generated, any::<bool>(), samplings()).prop_map(
+        |(id, prompt_tokens, max_tokens, generated, ignore_eos, sampling)| Request {
             id: RequestId(id),
             prompt_tokens,
             max_tokens,
             generated,
             ignore_eos,
+            sampling,
         },
     )
 }

@@ -3,7 +3,7 @@
 use lockstep_spec::agreed::Words;
 use lockstep_spec::brief::{Arrival, Brief};
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, MAX_FLIGHTS};
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::fault::{Fault, Identity};
 use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, Round, SlotIndex, TokenId};
 use lockstep_spec::poll::KvPoll;
@@ -44,14 +44,19 @@ fn asked<T>(work: impl FnOnce() -> T) -> (T, usize) {
     (result, ASKED.get() - before)
 }
 
+fn samplings() -> impl Strategy<Value = Sampling> {
+    (any::<u64>(), any::<u32>()).prop_map(|(seed, temperature_milli)| Sampling { seed, temperature_milli })
+}
+
 fn requests() -> impl Strategy<Value = Request> {
-    (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>()).prop_map(
-        |(id, prompt_tokens, max_tokens, generated, ignore_eos)| Request {
+    (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<bool>(), samplings()).prop_map(
+        |(id, prompt_tokens, max_tokens, generated, ignore_eos, sampling)| Request {
             id: RequestId(id),
             prompt_tokens,
             max_tokens,
             generated,
             ignore_eos,
+            sampling,
         },
     )
 }

@@ -39,8 +39,9 @@ impl Decode {
 
     pub(crate) fn submit(&mut self, submitted: wire::Request, rank: &mut Rank) -> Result<(), WireError> {
         assert!(rank.is_decode_leader(), "only the decode leader is given requests");
-        let wire::Request { id: RequestId(request), prompt_tokens, max_tokens, generated, ignore_eos } =
-            submitted;
+        let wire::Request {
+            id: RequestId(request), prompt_tokens, max_tokens, generated, ignore_eos, ..
+        } = submitted;
         let slots = u64::from(rank.plan.slots);
         let leg = Leg {
             epoch: Epoch(rank.plan.epoch),

@@ -44,7 +44,8 @@ impl<'a, B: Buffer> Operation<'a, B> for Argmax<'a, B> {
     }
 }
 
-/// The bid for a token that is drawn with the chance that the softmax of `logits / temperature` gives it.
+/// The bid for a token that is drawn with the chance that the softmax of `logits / temperature` gives it; at a temperature of 0, the bid
+/// of [`Argmax`].
 ///
 /// The draw is a function of the row's seed and logits, not of how the vocabulary is shared out.
 #[derive(Debug)]
@@ -55,28 +56,25 @@ pub struct Sample<'a, B> {
     pub logits: &'a B,
     /// `[rows]`: fresh ones for every position, the same on every rank.
     pub seeds: &'a B,
+    /// `[rows]`: what is not above 0 stands for 0.
+    pub temperatures: &'a B,
     /// Tokens of the part.
     pub width: u32,
     /// The first of them.
     pub first_token: u32,
-    /// Above 0; [`Argmax`] is its limit at 0.
-    pub temperature: f32,
 }
 
 impl<'a, B: Buffer> Operation<'a, B> for Sample<'a, B> {
     fn call(self) -> Result<Call<'a, B>, CallError> {
         check_tokens(self.width, self.first_token)?;
-        if !(self.temperature.is_normal() && self.temperature > 0.0) {
-            return Err(CallError::Value { reason: "temperature must be above 0; use Argmax for 0" });
-        }
         let rows = self.seeds.len();
         Call::of(Kernel::Sample, None::<&B>)?
             .write(self.bids, rows)
             .read(self.logits, rows.saturating_mul(self.width.into()))
             .read(self.seeds, rows)
+            .read(self.temperatures, rows)
             .sizes([self.width])
             .number(self.first_token)
-            .float(self.temperature)
             .launch(a_block_a_row(rows, self.width))
     }
 }

@@ -132,9 +132,20 @@ fn sampled(
     seeds: &[u64],
     temperature: f32,
 ) -> Vec<u32> {
-    let seeds = upload(cpu, seeds);
+    sampled_each(cpu, parts, (width, logits), seeds, &vec![temperature; seeds.len()])
+}
+
+fn sampled_each(
+    cpu: &mut Cpu,
+    parts: usize,
+    (width, logits): (usize, &[f32]),
+    seeds: &[u64],
+    temperatures: &[f32],
+) -> Vec<u32> {
+    let (seeds, temperatures) = (upload(cpu, seeds), upload(cpu, temperatures));
+    let (seeds, temperatures) = (&seeds, &temperatures);
     chosen(cpu, parts, (width, logits), |cpu, bids, logits, width, first_token| {
-        cpu.run(Sample { bids, logits, seeds: &seeds, width, first_token, temperature }).expect("a launch");
+        cpu.run(Sample { bids, logits, seeds, temperatures, width, first_token }).expect("a launch");
     })
 }
 
@@ -168,6 +179,18 @@ fn sample_draws_tokens_as_often_as_their_softmax_says() {
         let slack = 4.0 * (expected * (1.0 - expected) / draws as f64).sqrt();
         assert!((found - expected).abs() < slack, "token {token}: {found} of the draws, not {expected}");
     }
+}
+
+#[test]
+fn sample_takes_each_row_at_its_own_temperature() {
+    let mut cpu = cpu();
+    let row = Random(5).floats(96);
+    let (logits, seeds) = (row.repeat(4), [7, 7, 7, 7]);
+    let found = sampled_each(&mut cpu, 2, (96, &logits), &seeds, &[0.0, 1.0, -1.0, f32::NAN]);
+    let drawn = sampled(&mut cpu, 1, (96, &row), &[7], 1.0)[0];
+    let likeliest = first_highest(&row);
+    assert_ne!(drawn, likeliest, "the seed draws another");
+    assert_eq!(found, [likeliest, drawn, likeliest, likeliest]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Bounds and choices of a decode run.
 
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
-use lockstep_spec::decode::request::Request;
+use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
 
@@ -27,7 +27,14 @@ impl RequestKind {
     /// A request of this kind.
     #[must_use]
     pub fn request(&self, id: RequestId) -> Request {
-        Request { id, prompt_tokens: self.prompt, max_tokens: self.most, generated: 0, ignore_eos: false }
+        Request {
+            id,
+            prompt_tokens: self.prompt,
+            max_tokens: self.most,
+            generated: 0,
+            ignore_eos: false,
+            sampling: Sampling::GREEDY,
+        }
     }
 
     /// The token that the model samples at `index` of the output.

@@ -127,7 +127,7 @@ impl<C: Conduct> FrontEnd<C> {
 
     /// Takes a request in.
     pub fn accept(&mut self, kind: RequestKind) -> Request {
-        let request = self.journal.accept(kind.prompt, kind.most, false);
+        let request = self.journal.accept(kind.request(RequestId(0)));
         self.clients.insert(request.id, Client { kind, told: 0, left: false });
         request
     }

@@ -3,7 +3,7 @@
 use super::desk::DECODE_LEADER;
 use super::groups::Groups;
 use super::journal::{Journal, JournalFault};
-use crate::wire::{FrontToRank, Leg, Progress, RankName, Role, Seat};
+use crate::wire::{Draw, FrontToRank, Leg, Progress, RankName, Role, Seat};
 use lockstep_spec::ids::{Attempt, Epoch, RequestId};
 
 /// The books of a desk. To be had under its lock.
@@ -72,12 +72,13 @@ impl Books {
         leg: Leg,
         generated: u32,
     ) -> Result<(), JournalFault> {
-        let Some(tokens) = self.journal.leg_tokens(epoch, RequestId(request), generated)? else {
+        let Some((tokens, sampling)) = self.journal.leg(epoch, RequestId(request), generated)? else {
             return Ok(());
         };
+        let draw = Draw { sampling, index: generated };
         self.resumes += u64::from(leg.attempt > Attempt(0));
         for rank in self.groups.names(Role::Prefill) {
-            let message = FrontToRank::Leg { leg, acceptance: request, tokens: tokens.clone() };
+            let message = FrontToRank::Leg { leg, acceptance: request, tokens: tokens.clone(), draw };
             self.groups.send(rank, message);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frontend::{Delivery, End};
-use crate::wire::{Leg, Outcome, Request};
+use crate::wire::{Draw, Leg, Outcome, Request, Sampling};
 use lockstep_spec::ids::{Attempt, Generation, SlotIndex};
 use lockstep_spec::poll::Reason;
 use lockstep_spec::ticket::Site;
@@ -58,11 +58,18 @@ fn ready() -> Ranks {
 
 fn submitted(id: u64, generated: u32) -> FrontToRank {
     let id = RequestId(id);
-    FrontToRank::Submit(Request { id, prompt_tokens: 2, max_tokens: 4, generated, ignore_eos: true })
+    FrontToRank::Submit(Request {
+        id,
+        prompt_tokens: 2,
+        max_tokens: 4,
+        generated,
+        ignore_eos: true,
+        sampling: Sampling::GREEDY,
+    })
 }
 
 fn submission() -> Submission {
-    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true }
+    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true, sampling: Sampling::GREEDY }
 }
 
 fn token(request: u64, index: u32) -> RankToFront {
@@ -87,7 +94,15 @@ fn desk_hands_a_request_over_and_answers_its_leg() {
     ranks.hear(DECODE_LEADER, token(0, 0)).unwrap();
     let leg = Leg { epoch: Epoch(1), slot: SlotIndex(0), generation: Generation(0), attempt: Attempt(2) };
     ranks.hear(DECODE_LEADER, RankToFront::LegWanted { request: 0, leg, generated: 1 }).unwrap();
-    assert_eq!(ranks.prefill.try_recv(), Ok(FrontToRank::Leg { leg, acceptance: 0, tokens: vec![1, 2, 7] }));
+    assert_eq!(
+        ranks.prefill.try_recv(),
+        Ok(FrontToRank::Leg {
+            leg,
+            acceptance: 0,
+            tokens: vec![1, 2, 7],
+            draw: Draw { sampling: Sampling::GREEDY, index: 1 }
+        })
+    );
     drop(live);
     assert_eq!(ranks.decode.try_recv(), Ok(FrontToRank::Abort { request: 0 }));
 }

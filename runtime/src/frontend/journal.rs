@@ -10,7 +10,7 @@ pub use lockstep_spec::journal::JournalFault;
 use lockstep_spec::journal::{self, Account, Received};
 use tokio::sync::mpsc;
 
-use crate::wire::{Outcome, Request};
+use crate::wire::{Outcome, Request, Sampling};
 
 /// What clients are told when the server stops before their answer is complete.
 pub(crate) const STOPPING: &str = "the server is stopping";
@@ -24,6 +24,8 @@ pub struct Submission {
     pub max_tokens: u32,
     /// Whether end-of-sequence tokens are tokens like all others.
     pub ignore_eos: bool,
+    /// How its tokens are chosen.
+    pub sampling: Sampling,
 }
 
 /// What reaches a request's client: a token, an end, or both at once.
@@ -111,9 +113,11 @@ impl Journal {
 
     /// Takes a request in; its number is its place in acceptance order.
     pub(crate) fn accept(&mut self, submission: Submission) -> (RequestId, mpsc::Receiver<Delivery>) {
-        let Submission { prompt, max_tokens, ignore_eos } = submission;
+        let Submission { prompt, max_tokens, ignore_eos, sampling } = submission;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
-        let request = self.rules.accept(prompt_tokens, max_tokens, ignore_eos).id;
+        let wanted =
+            Request { id: RequestId(0), prompt_tokens, max_tokens, generated: 0, ignore_eos, sampling };
+        let request = self.rules.accept(wanted).id;
         self.untold.insert(request);
         let deliveries = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_add(1);
         let (client, receiver) = mpsc::channel(deliveries.min(tokio::sync::Semaphore::MAX_PERMITS));
@@ -171,22 +175,25 @@ impl Journal {
         }
     }
 
-    /// The tokens of a leg that the group of `epoch` wants: the prompt and the first `generated` tokens; none if that epoch is over.
+    /// The tokens of a leg that the group of `epoch` wants, the prompt and the first `generated` tokens, and how the next is chosen; none
+    /// if that epoch is over.
     ///
     /// # Errors
     /// A [`JournalFault`] when the request is not open or has fewer tokens.
-    pub(crate) fn leg_tokens(
+    pub(crate) fn leg(
         &self,
         epoch: Epoch,
         request: RequestId,
         generated: u32,
-    ) -> Result<Option<Vec<u32>>, JournalFault> {
+    ) -> Result<Option<(Vec<u32>, Sampling)>, JournalFault> {
         if epoch < self.epoch() {
             return Ok(None);
         }
         let sent = self.rules.sent(request, generated)?;
-        let entry = self.entries.get(&request).ok_or(JournalFault::Unknown(request))?;
-        Ok(Some(entry.prompt.iter().copied().chain(sent.iter().map(|token| token.0)).collect()))
+        let open = self.entries.get(&request).zip(self.rules.open().get(&request));
+        let (entry, account) = open.ok_or(JournalFault::Unknown(request))?;
+        let tokens = entry.prompt.iter().copied().chain(sent.iter().map(|token| token.0)).collect();
+        Ok(Some((tokens, account.request.sampling)))
     }
 
     /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most. A request that it has not been
@@ -240,7 +247,7 @@ mod tests {
     const SECOND: Epoch = Epoch(2);
 
     fn submission() -> Submission {
-        Submission { prompt: vec![5, 6], max_tokens: 3, ignore_eos: false }
+        Submission { prompt: vec![5, 6], max_tokens: 3, ignore_eos: false, sampling: Sampling::GREEDY }
     }
 
     fn accepted() -> (Journal, RequestId, mpsc::Receiver<Delivery>) {
@@ -270,12 +277,12 @@ mod tests {
         let (mut journal, request, _client) = accepted();
         journal.token(FIRST, (request, 0), 40, None).unwrap();
         journal.token(FIRST, (request, 1), 41, None).unwrap();
-        assert_eq!(journal.leg_tokens(FIRST, request, 0).unwrap().unwrap(), [5, 6]);
-        assert_eq!(journal.leg_tokens(FIRST, request, 2).unwrap().unwrap(), [5, 6, 40, 41]);
-        let beyond = journal.leg_tokens(FIRST, request, 3).unwrap_err();
+        assert_eq!(journal.leg(FIRST, request, 0).unwrap().unwrap().0, [5, 6]);
+        assert_eq!(journal.leg(FIRST, request, 2).unwrap().unwrap().0, [5, 6, 40, 41]);
+        let beyond = journal.leg(FIRST, request, 3).unwrap_err();
         assert_eq!(beyond, JournalFault::LegBeyondSent { request, generated: 3, sent: 2 });
         journal.raise_epoch();
-        assert_eq!(journal.leg_tokens(FIRST, request, 3).unwrap(), None, "that epoch is over");
+        assert_eq!(journal.leg(FIRST, request, 3).unwrap(), None, "that epoch is over");
     }
 
     #[test]
@@ -285,7 +292,14 @@ mod tests {
         journal.raise_epoch();
         journal.token(FIRST, (request, 1), 99, None).unwrap();
         journal.ended(FIRST, request, Outcome::Aborted).unwrap();
-        let again = Request { id: request, prompt_tokens: 2, max_tokens: 3, generated: 1, ignore_eos: false };
+        let again = Request {
+            id: request,
+            prompt_tokens: 2,
+            max_tokens: 3,
+            generated: 1,
+            ignore_eos: false,
+            sampling: Sampling::GREEDY,
+        };
         assert_eq!(journal.submissions(), [again]);
         journal.token(SECOND, (request, 1), 41, None).unwrap();
         assert_eq!([client.try_recv().unwrap(), client.try_recv().unwrap()], [token(40), token(41)]);

@@ -24,6 +24,10 @@ pub(crate) struct CompletionRequest {
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) ignore_eos: bool,
+    /// Temperature in thousandths.
+    pub(crate) temperature_milli: u32,
+    /// One is drawn where none is given.
+    pub(crate) seed: Option<u64>,
 }
 
 impl CompletionRequest {
@@ -43,6 +47,8 @@ impl CompletionRequest {
             stream,
             include_usage: include_usage(&fields, stream)?,
             ignore_eos: flag(&fields, "ignore_eos")?,
+            temperature_milli: temperature_milli(&fields)?,
+            seed: seed(&fields)?,
         })
     }
 }
@@ -80,6 +86,27 @@ fn max_tokens(fields: &Map<String, Value>) -> Result<u32, ApiError> {
         0 => Err(ApiError::invalid("max_tokens", format!("max_tokens must be {expected}"))),
         count => Ok(count),
     }
+}
+
+/// OpenAI's 0 to 2. Without one the likeliest token is taken, as at 0: what is not asked to be random is not.
+fn temperature_milli(fields: &Map<String, Value>) -> Result<u32, ApiError> {
+    let expected = "a number from 0 to 2";
+    let temperature: f64 = field(fields, "temperature", expected)?.unwrap_or(0.0);
+    if !(0.0..=2.0).contains(&temperature) {
+        return Err(ApiError::invalid("temperature", format!("temperature must be {expected}")));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2000")]
+    let milli = (temperature * 1000.0).round() as u32;
+    if milli > 0 {
+        unsupported::check_drawn(fields)?;
+    }
+    Ok(milli)
+}
+
+fn seed(fields: &Map<String, Value>) -> Result<Option<u64>, ApiError> {
+    let Some(value) = given(fields, "seed") else { return Ok(None) };
+    let seed = value.as_u64().or_else(|| value.as_i64().map(i64::cast_unsigned));
+    seed.map(Some).ok_or_else(|| ApiError::invalid("seed", "seed must be a whole number of 64 bits"))
 }
 
 fn include_usage(fields: &Map<String, Value>, stream: bool) -> Result<bool, ApiError> {
@@ -147,6 +174,8 @@ mod tests {
             stream: false,
             include_usage: false,
             ignore_eos: false,
+            temperature_milli: 0,
+            seed: None,
         };
         assert_eq!(request, expected);
         let null = json!({"model": null, "prompt": "a", "max_tokens": null, "stream": null, "stop": null});
@@ -196,6 +225,39 @@ mod tests {
         assert_eq!(param(&continuous), "stream_options.continuous_usage_stats");
     }
 
+    #[test]
+    fn request_temperature_is_in_thousandths() {
+        let milli = |temperature: f64| {
+            parse(&json!({"prompt": "a", "temperature": temperature})).map(|r| r.temperature_milli)
+        };
+        let given = [0.0, 0.0004, 0.7, 1.0, 1.9996, 2.0];
+        assert_eq!(given.map(|temperature| milli(temperature).unwrap()), [0, 0, 700, 1000, 2000, 2000]);
+        for temperature in [json!(-0.1), json!(2.1), json!("warm")] {
+            assert_eq!(param(&json!({"prompt": "a", "temperature": temperature})), "temperature");
+        }
+    }
+
+    #[test]
+    fn request_seeds_are_whole_numbers() {
+        let seed = |seed: Value| parse(&json!({"prompt": "a", "seed": seed})).unwrap().seed;
+        assert_eq!(
+            [json!(4), json!(-1), json!(u64::MAX), Value::Null].map(seed),
+            [Some(4), Some(u64::MAX), Some(u64::MAX), None]
+        );
+        assert_eq!(param(&json!({"prompt": "a", "seed": 0.5})), "seed");
+    }
+
+    /// What narrows a draw is not served, and said so; the likeliest token is the same with it.
+    #[test]
+    fn request_draws_are_from_the_whole_vocabulary() {
+        for name in ["top_p", "top_k", "min_p"] {
+            assert!(parse(&json!({"prompt": "a", name: 0.5})).is_ok());
+            assert_eq!(param(&json!({"prompt": "a", "temperature": 0.7, name: 0.5})), name);
+        }
+        let neutral = json!({"prompt": "a", "temperature": 0.7, "top_p": 1, "top_k": -1, "min_p": 0});
+        assert!(parse(&neutral).is_ok());
+    }
+
     /// Any JSON, a few levels deep.
     fn values() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
@@ -225,6 +287,8 @@ mod tests {
             "ignore_eos",
             "model",
             "temperature",
+            "seed",
+            "top_p",
             "n",
             "stop",
         ];

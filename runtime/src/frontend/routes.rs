@@ -1,5 +1,6 @@
 //! The HTTP routes, and what a request must pass before it is accepted.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::pause;
 use super::request::{CompletionRequest, Prompt};
 use super::stream::Answer;
 use super::text::TextCodec;
-use crate::wire::Room;
+use crate::wire::{Room, Sampling};
 
 /// Largest request body in bytes: a prompt of 128 Ki tokens as numbers of seven digits, with room.
 const BODY_BYTES: usize = 2 * 1024 * 1024;
@@ -106,7 +107,11 @@ async fn completions(State(service): State<Service>, request: Request) -> Result
     check_capacity(prompt.len(), request.max_tokens, room)?;
 
     let prompt_tokens = prompt.len();
-    let submission = Submission { prompt, max_tokens: request.max_tokens, ignore_eos: request.ignore_eos };
+    let CompletionRequest { max_tokens, ignore_eos, temperature_milli, seed, .. } = request;
+    // Kept with the request from here on, so that a group that takes it up again draws the same.
+    let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(prompt_tokens));
+    let sampling = Sampling { seed, temperature_milli };
+    let submission = Submission { prompt, max_tokens, ignore_eos, sampling };
     let live = service.desk.submit(submission)?;
     let answer = Answer::new(live, service.codec.detokenizer(), service.model, prompt_tokens);
     match request.stream {

@@ -1,5 +1,5 @@
 //! Fields of the OpenAI and engine dialects that would change the answer and are not served: refused by name unless they
-//! hold the value that changes nothing. Fields without effect on greedy decoding (`seed`, `top_p`, `user`) are not listed.
+//! hold the value that changes nothing. What narrows a draw (`top_p` and the like) has no effect on the likeliest token.
 
 use serde_json::{Map, Value};
 
@@ -54,21 +54,31 @@ const FIELDS: [(&str, Neutral); 16] = [
     ("suffix", Neutral::Empty),
 ];
 
+/// What would narrow a draw.
+const NARROWING: [(&str, Neutral); 3] =
+    [("min_p", Neutral::Number(0.0)), ("top_k", Neutral::Number(-1.0)), ("top_p", Neutral::Number(1.0))];
+
 /// Refuses the first field that is set to what is not served.
 ///
 /// # Errors
 /// [`ApiError::Invalid`] with the field's name.
 pub(super) fn check(fields: &Map<String, Value>) -> Result<(), ApiError> {
-    if given(fields, "temperature").is_some_and(|value| value.as_f64() != Some(0.0)) {
-        return Err(ApiError::invalid(
-            "temperature",
-            "decoding is greedy only: leave temperature out or set it to 0",
-        ));
-    }
+    check_all(&FIELDS, fields)
+}
+
+/// Refuses the first field that would narrow a draw.
+///
+/// # Errors
+/// [`ApiError::Invalid`] with the field's name.
+pub(super) fn check_drawn(fields: &Map<String, Value>) -> Result<(), ApiError> {
+    check_all(&NARROWING, fields)
+}
+
+fn check_all(refused: &[(&'static str, Neutral)], fields: &Map<String, Value>) -> Result<(), ApiError> {
     let set = |&(name, neutral): &(&'static str, Neutral)| {
         given(fields, name).is_some_and(|value| !neutral.holds(value)).then_some(name)
     };
-    FIELDS.iter().find_map(set).map_or(Ok(()), |name| Err(refusal(name)))
+    refused.iter().find_map(set).map_or(Ok(()), |name| Err(refusal(name)))
 }
 
 /// The refusal of a field that is not served.
@@ -92,16 +102,13 @@ mod tests {
             let error = checked(json!({name: 7})).unwrap_err();
             assert!(error.starts_with(name), "{error}");
         }
-        let error = checked(json!({"temperature": 0.7})).unwrap_err();
-        assert!(error.contains("greedy only"), "{error}");
     }
 
     #[test]
     fn unsupported_fields_may_hold_what_changes_nothing() {
         let neutral = json!({
             "best_of": 1, "echo": false, "frequency_penalty": 0, "logit_bias": {}, "logprobs": null, "n": 1,
-            "presence_penalty": 0.0, "repetition_penalty": 1.0, "stop": [], "suffix": "", "temperature": 0.0,
-            "seed": 4, "top_p": 0.9, "user": "me",
+            "presence_penalty": 0.0, "repetition_penalty": 1.0, "stop": [], "suffix": "", "user": "me",
         });
         assert_eq!(checked(neutral), Ok(()));
     }

@@ -63,12 +63,13 @@ impl Hands for DecodeHands {
         }
     }
 
-    fn batch(&self, _: &DecodeMachine, rows: Vec<Row>) -> Result<Batch, RankError> {
+    fn batch(&self, machine: &DecodeMachine, rows: Vec<Row>) -> Result<Batch, RankError> {
         let row = |Row { slot, position, pages, .. }: Row| BatchRow {
             slot,
             position,
             tokens: Vec::new(),
             pages: pages.iter().map(|page| page.0).collect(),
+            draw: machine.state().value().occupant(slot).map(|tenant| tenant.request.draw_after(position)),
         };
         Ok(rows.into_iter().map(row).collect())
     }

@@ -7,6 +7,7 @@ use super::pacing::PEER_DEADLINE;
 use crate::engine::{AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Row};
 use crate::fabric::PrefillFabric;
 use crate::group::{AnyMember, Tag};
+use crate::wire::Draw;
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
@@ -30,6 +31,8 @@ pub(super) struct BatchRow {
     pub(super) tokens: Vec<u32>,
     /// The slot's pages.
     pub(super) pages: Vec<u32>,
+    /// How the token after its positions is chosen; the likeliest, if nothing is said.
+    pub(super) draw: Option<Draw>,
 }
 
 /// What one forward computes.

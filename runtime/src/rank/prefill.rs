@@ -5,7 +5,7 @@ use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::Input;
 use crate::fabric::PrefillInbound;
-use crate::wire::FrontToRank;
+use crate::wire::{Draw, FrontToRank};
 use lockstep_spec::ids::{Leg, RequestId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::action::Do;
@@ -20,6 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 struct Given {
     tokens: Vec<u32>,
+    draw: Option<Draw>,
     pages: Vec<u32>,
 }
 
@@ -53,13 +54,19 @@ impl PrefillHands {
         facts.extend(follows.into_iter().map(Fact::Role));
     }
 
-    fn leg(&mut self, leg: Leg, acceptance: u64, tokens: Vec<u32>, facts: &mut Vec<FactOf<Prefill>>) {
+    fn leg(
+        &mut self,
+        (leg, acceptance): (Leg, u64),
+        (tokens, draw): (Vec<u32>, Draw),
+        facts: &mut Vec<FactOf<Prefill>>,
+    ) {
         if self.leads {
             let id = RequestId(acceptance);
             let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
             facts.push(Fact::Submitted(PrefillLeg { id, leg, tokens: count }));
         }
-        self.join(leg, Part::Tokens, |given| given.tokens = tokens, facts);
+        let keep = |given: &mut Given| (given.tokens, given.draw) = (tokens, Some(draw));
+        self.join(leg, Part::Tokens, keep, facts);
     }
 
     fn inbound(
@@ -99,8 +106,8 @@ impl Hands for PrefillHands {
 
     fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
         match input {
-            Input::Front(FrontToRank::Leg { leg, acceptance, tokens }) => {
-                self.leg(leg, acceptance, tokens, facts);
+            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, draw }) => {
+                self.leg((leg, acceptance), (tokens, draw), facts);
             }
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
             Input::WriteFailed(leg) => self.settled(leg, WriteFact::WriteFailed, facts),
@@ -141,7 +148,9 @@ impl Hands for PrefillHands {
             let given = leg.and_then(|leg| self.legs.get(&leg));
             let tokens = given.and_then(|given| chunk(given, &row)).ok_or(RankError::NoTokens(row.slot))?;
             let pages = row.pages.iter().map(|page| page.0).collect();
-            Ok(BatchRow { slot: row.slot, position: row.position, tokens, pages })
+            // Of a chunk that is not the last, the token is dropped.
+            let draw = given.and_then(|given| given.draw);
+            Ok(BatchRow { slot: row.slot, position: row.position, tokens, pages, draw })
         };
         rows.into_iter().map(batch_row).collect()
     }
@@ -165,6 +174,7 @@ mod tests {
     use super::*;
     use crate::fabric::FabricError;
     use crate::rank::device;
+    use crate::wire::Sampling;
     use lockstep_spec::ids::{Attempt, Epoch, Generation, PageId, SlotIndex, TokenId};
 
     fn leg(attempt: u32) -> Leg {
@@ -177,7 +187,12 @@ mod tests {
     }
 
     fn tokens(attempt: u32) -> Input {
-        Input::Front(FrontToRank::Leg { leg: leg(attempt), acceptance: 0, tokens: vec![7] })
+        Input::Front(FrontToRank::Leg {
+            leg: leg(attempt),
+            acceptance: 0,
+            tokens: vec![7],
+            draw: Draw { sampling: Sampling::GREEDY, index: 0 },
+        })
     }
 
     /// The next leg of a slot may come before the end of the connection is known: what was posted for the leg before is still to be settled,

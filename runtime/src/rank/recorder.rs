@@ -180,7 +180,7 @@ impl Book {
             FrontToRank::Pause => self.fact::<Decode>(Fact::PauseWanted(true)),
             FrontToRank::Resume => self.fact::<Decode>(Fact::PauseWanted(false)),
             FrontToRank::Dismiss | FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),
-            FrontToRank::Leg { leg, acceptance, tokens } => {
+            FrontToRank::Leg { leg, acceptance, tokens, .. } => {
                 let tokens = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
                 let arrival = PrefillLeg { id: RequestId(*acceptance), leg: *leg, tokens };
                 let submitted = self.leads.then_some(Observation::Fact(Fact::Submitted(arrival)));

@@ -17,7 +17,7 @@ use super::pacing::Pace;
 use super::recorder::Recorder;
 use crate::fabric::PrefillInbound;
 use crate::group::{Collectives, GroupError, Tag};
-use crate::wire::{FrontToRank, RankEnd, WireError};
+use crate::wire::{Draw, FrontToRank, RankEnd, Sampling, WireError};
 use lockstep_spec::agreed::Words;
 use lockstep_spec::decode::Decode;
 use lockstep_spec::ids::{Epoch, PageId, RequestId, Round};
@@ -139,7 +139,8 @@ impl Rehearsed for Decode {
 /// A leg's parts are joined by its hands, so that its list stands for all of them here.
 impl Rehearsed for Prefill {
     fn arrives(PrefillLeg { id, leg, tokens }: Self::Arrival) -> Input {
-        Input::Front(FrontToRank::Leg { leg, acceptance: id.0, tokens: vec![0; tokens as usize] })
+        let draw = Draw { sampling: Sampling::GREEDY, index: 0 };
+        Input::Front(FrontToRank::Leg { leg, acceptance: id.0, tokens: vec![0; tokens as usize], draw })
     }
 
     fn seen((leg, fact): Self::Fact) -> Input {
@@ -153,7 +154,7 @@ impl Rehearsed for Prefill {
 
     fn fact(input: &Input) -> Option<FactOf<Self>> {
         match input {
-            Input::Front(FrontToRank::Leg { leg, acceptance, tokens }) => {
+            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, .. }) => {
                 let (id, tokens) = (RequestId(*acceptance), u32::try_from(tokens.len()).ok()?);
                 Some(Fact::Submitted(PrefillLeg { id, leg: *leg, tokens }))
             }
@@ -434,6 +435,7 @@ impl<R: Rehearsed> Hands for Scripted<R> {
             position,
             tokens: vec![0; tokens as usize],
             pages: pages.iter().map(|page| page.0).collect(),
+            draw: None,
         };
         Ok(rows.into_iter().map(row).collect())
     }

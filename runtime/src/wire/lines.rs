@@ -121,7 +121,7 @@ impl LineReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{FrontToRank, Leg, RANK_LINE_BYTES};
+    use crate::wire::{Draw, FrontToRank, Leg, RANK_LINE_BYTES, Sampling};
     use crate::wire::{Outcome, RankToFront};
     use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
     use lockstep_spec::poll::Reason;
@@ -130,7 +130,12 @@ mod tests {
 
     fn leg() -> FrontToRank {
         let leg = Leg { epoch: Epoch(1), slot: SlotIndex(2), generation: Generation(3), attempt: Attempt(4) };
-        FrontToRank::Leg { leg, acceptance: 9, tokens: vec![7, 8] }
+        FrontToRank::Leg {
+            leg,
+            acceptance: 9,
+            tokens: vec![7, 8],
+            draw: Draw { sampling: Sampling::GREEDY, index: 0 },
+        }
     }
 
     #[test]
