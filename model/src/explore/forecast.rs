@@ -46,17 +46,19 @@ fn zero_of_line(points: &[Point]) -> Option<f64> {
     (slope < 0.0).then(|| mean_x - mean_y / slope)
 }
 
+/// A count as an estimate reckons with it.
 #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-const fn real(number: u64) -> f64 {
+pub(crate) const fn real(number: u64) -> f64 {
     number as f64
 }
 
+/// An estimate as a count.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "an estimate; too large is as large as can be"
 )]
-fn rounded(number: f64) -> u64 {
+pub(crate) fn rounded(number: f64) -> u64 {
     number.round().max(0.0) as u64
 }
 

@@ -52,6 +52,7 @@ pub(crate) use expand::message_of;
 pub(crate) use fingerprint::fingerprint;
 pub use fingerprint::{Fingerprinter, collision_bound};
 pub use forecast::forecast;
+pub(crate) use forecast::{real, rounded};
 pub(crate) use liveness::goal_in_reach;
 pub use liveness::{Stall, explore_live, idle_marks, stall, turning_point};
 pub use model::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks, WAITS_IN};

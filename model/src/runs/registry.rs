@@ -101,7 +101,7 @@ const NOT_COVERED: [&str; 14] = [
     "Host copies of retracted KV, stop strings, prefix caches.",
     "The two groups together beyond their runs: more ranks and slots, shutdown, corrupt rows, a group's death; with several ranks on a side, fair cycles.",
     "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
-    "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the driver (its recorded runs are judged by `validate`), and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
+    "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the rank loop (a test leads it along every explored edge of two ranks with one slot, and `validate` judges its recorded runs), what its hands make of fabric and device, and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
     "More ranks are argued, not exhausted, beyond 3 with two slots, 4 with faults and 8 without: ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
     "The start of a group: ranks that die in it (the transports notice), and more than three; `validate` does not judge it. Assumed: a rank that prepares comes to an end, by its own deadlines.",

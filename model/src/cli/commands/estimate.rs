@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::explore::Settings;
+use crate::explore::{Settings, real, rounded};
 use crate::report::grouped;
 use crate::runs::{
     Exit, Failure, Foreseen, Levels, Manifest, Outcome, Places, Registry, Run, Verdict, widest_of,
@@ -193,18 +193,4 @@ impl<'a> Estimate<'a> {
             "no estimate: growth does not slow down yet, or no recorded run looked like this. At least {seen} states; look longer with --most-seconds"
         )
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "an estimate")]
-const fn real(number: u64) -> f64 {
-    number as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate; too large is as large as can be"
-)]
-fn rounded(number: f64) -> u64 {
-    number.round().max(0.0) as u64
 }

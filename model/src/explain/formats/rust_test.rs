@@ -25,7 +25,7 @@ pub(super) fn rust_test(trace: &Trace) -> String {
     text + leads + &last_cells(trace) + &format!("        .violates({:?})\n}}\n", trace.property)
 }
 
-/// What the test uses, and how it leads the runtime's loop, which a package of its own holds.
+/// What the test uses, and how it leads the runtime's loop.
 const ON_THE_LOOP: [&str; 2] = [
     "use lockstep_runtime::rank::rehearse;\n",
     "        // The loop of each rank goes this way, too.\n        .led_by(rehearse)?\n",
