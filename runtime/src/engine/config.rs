@@ -4,7 +4,9 @@
 
 mod written;
 
+use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::rope::Scaling;
@@ -63,26 +65,65 @@ impl Config {
     /// Rank `rank`'s part in a group of `size`.
     ///
     /// # Errors
-    /// [`ConfigError::Rank`] or [`ConfigError::Indivisible`].
+    /// [`ConfigError::Rank`] or [`ConfigError::TooFew`].
     pub fn shard(&self, rank: usize, size: usize) -> Result<Shard, ConfigError> {
         if rank >= size {
             return Err(ConfigError::Rank { rank, size });
         }
-        let part = |what, whole: usize| match whole.is_multiple_of(size) {
-            true => Ok(whole / size),
-            false => Err(ConfigError::Indivisible { what, whole, size }),
-        };
-        Ok(Shard {
-            rank,
-            size,
-            heads: part("num_attention_heads", self.heads)?,
-            kv_heads: part("num_key_value_heads", self.kv_heads)?,
-            feed_forward: part("intermediate_size", self.feed_forward)?,
+        let counts = [Pieces::KvHeads, Pieces::FeedForward].map(|pieces| (pieces, self.pieces(pieces)));
+        if let Some((pieces, count)) = counts.into_iter().find(|(_, count)| *count < size) {
+            return Err(ConfigError::TooFew { pieces, count, size });
+        }
+        let [kv_heads, blocks] = counts.map(|(_, count)| share(count, [rank, size]).len());
+        let heads = kv_heads * (self.heads / self.kv_heads);
+        Ok(Shard { rank, size, heads, kv_heads, feed_forward: blocks * self.block() })
+    }
+
+    /// How many pieces there are.
+    fn pieces(&self, pieces: Pieces) -> usize {
+        match pieces {
+            Pieces::KvHeads => self.kv_heads,
+            Pieces::FeedForward => self.feed_forward / self.block(),
+        }
+    }
+
+    /// Columns of a piece of the feed-forward layer: a power of two, so that a rank's part keeps to the widths of vectors.
+    fn block(&self) -> usize {
+        1 << self.feed_forward.trailing_zeros().min(4)
+    }
+
+    /// Which of `whole` rows or columns a rank has, of a matrix that is shared out by these pieces.
+    pub(super) fn part(&self, whole: usize, pieces: Pieces, shard: Shard) -> Range<usize> {
+        let count = self.pieces(pieces);
+        let Range { start, end } = share(count, [shard.rank, shard.size]);
+        start * (whole / count)..end * (whole / count)
+    }
+}
+
+/// What a matrix is shared out by: a piece stays whole.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pieces {
+    /// A key and value head, with the query heads that attend to it.
+    KvHeads,
+    /// Columns of the feed-forward layer.
+    FeedForward,
+}
+
+impl fmt::Display for Pieces {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::KvHeads => "num_key_value_heads",
+            Self::FeedForward => "blocks of intermediate_size",
         })
     }
 }
 
-/// One rank's part of a model: heads `rank * heads ..` and likewise for the other two.
+/// Rank `rank`'s pieces in a group of `size`: as many as any other's, or one more or less.
+fn share(pieces: usize, [rank, size]: [usize; 2]) -> Range<usize> {
+    pieces * rank / size..pieces * (rank + 1) / size
+}
+
+/// One rank's part of a model.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Shard {
     /// This rank.
@@ -100,16 +141,6 @@ pub struct Shard {
 /// Why a directory is not a model that this engine can run on this group; all are the configuration's fault.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The group's size does not divide a count of the model.
-    #[error("a group of {size} cannot share {what} = {whole} evenly; use a size that divides it")]
-    Indivisible {
-        /// Field of config.json.
-        what: &'static str,
-        /// Its value.
-        whole: usize,
-        /// Ranks in the group.
-        size: usize,
-    },
     /// Two fields contradict each other, or one is out of range.
     #[error("config.json: {reason}")]
     Invalid {
@@ -145,6 +176,16 @@ pub enum ConfigError {
         path: PathBuf,
         /// The operating system's complaint.
         source: io::Error,
+    },
+    /// There is not one piece of the model for each rank.
+    #[error("a group of {size} cannot share {pieces} = {count}; use {count} ranks at most")]
+    TooFew {
+        /// What is shared out.
+        pieces: Pieces,
+        /// How many of them there are.
+        count: usize,
+        /// Ranks in the group.
+        size: usize,
     },
     /// The model needs something that the engine does not compute.
     #[error("config.json: {field} = {value} is not supported; supported: {supported}")]

@@ -4,6 +4,7 @@ use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::ForwardError;
 use super::cache::KvCache;
+use super::config::Pieces;
 use super::llama::ModelError;
 use super::loader::Loader;
 
@@ -84,10 +85,10 @@ impl<T> Attention<T> {
         let name = |part: &str| format!("{prefix}.self_attn.{part}_proj.weight");
         let [width, kv_width] = [config.heads, config.kv_heads].map(|heads| heads * config.head_dim);
         Ok(Self {
-            query: loader.rows(&name("q"), [width, config.hidden])?,
-            key: loader.rows(&name("k"), [kv_width, config.hidden])?,
-            value: loader.rows(&name("v"), [kv_width, config.hidden])?,
-            output: loader.columns(&name("o"), [config.hidden, width])?,
+            query: loader.rows(Pieces::KvHeads, &name("q"), [width, config.hidden])?,
+            key: loader.rows(Pieces::KvHeads, &name("k"), [kv_width, config.hidden])?,
+            value: loader.rows(Pieces::KvHeads, &name("v"), [kv_width, config.hidden])?,
+            output: loader.columns(Pieces::KvHeads, &name("o"), [config.hidden, width])?,
         })
     }
 
@@ -123,9 +124,9 @@ impl<T> FeedForward<T> {
         let (hidden, width) = (loader.config.hidden, loader.config.feed_forward);
         let name = |part: &str| format!("{prefix}.mlp.{part}_proj.weight");
         Ok(Self {
-            gate: loader.rows(&name("gate"), [width, hidden])?,
-            up: loader.rows(&name("up"), [width, hidden])?,
-            down: loader.columns(&name("down"), [hidden, width])?,
+            gate: loader.rows(Pieces::FeedForward, &name("gate"), [width, hidden])?,
+            up: loader.rows(Pieces::FeedForward, &name("up"), [width, hidden])?,
+            down: loader.columns(Pieces::FeedForward, &name("down"), [hidden, width])?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! A model directory's weights on their way into a backend: each tensor whole, or this rank's part of it.
 
 use super::backend::{Backend, Matrix, Norm};
-use super::config::{Config, Shard};
+use super::config::{Config, Pieces, Shard};
 use super::llama::ModelError;
 use super::weights::{Checkpoint, Tensor};
 
@@ -27,21 +27,25 @@ impl<B: Backend> Loader<'_, B> {
     /// This rank's rows of a matrix: outputs of q, k, v, gate and up.
     pub(super) fn rows(
         &mut self,
+        pieces: Pieces,
         name: &str,
         [rows, columns]: [usize; 2],
     ) -> Result<Matrix<B::Buffer>, ModelError> {
-        let elements = self.checkpoint.rows(name, [rows, columns], self.shard)?;
-        self.matrix(elements, [rows / self.shard.size, columns])
+        let part = self.config.part(rows, pieces, self.shard);
+        let elements = self.checkpoint.rows(name, [rows, columns], part.clone())?;
+        self.matrix(elements, [part.len(), columns])
     }
 
     /// This rank's columns of a matrix: inputs of o and down.
     pub(super) fn columns(
         &mut self,
+        pieces: Pieces,
         name: &str,
         [rows, columns]: [usize; 2],
     ) -> Result<Matrix<B::Buffer>, ModelError> {
-        let elements = self.checkpoint.columns(name, [rows, columns], self.shard)?;
-        self.matrix(elements, [rows, columns / self.shard.size])
+        let part = self.config.part(columns, pieces, self.shard);
+        let elements = self.checkpoint.columns(name, [rows, columns], part.clone())?;
+        self.matrix(elements, [rows, part.len()])
     }
 
     /// A normalisation of the residual stream.

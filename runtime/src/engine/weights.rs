@@ -13,8 +13,6 @@ use half::{bf16, f16};
 use safetensors::tensor::{Dtype, Metadata, TensorInfo};
 use serde::Deserialize;
 
-use super::config::Shard;
-
 /// Why a directory's weights cannot be loaded; all are the configuration's fault.
 #[derive(Debug, thiserror::Error)]
 pub enum WeightsError {
@@ -93,20 +91,24 @@ impl Checkpoint {
         self.read(name, shape, 0..shape.first().copied().unwrap_or(0))
     }
 
-    /// The shard's rows of a matrix: outputs of q, k, v, gate and up.
-    pub(super) fn rows(&self, name: &str, shape: [usize; 2], shard: Shard) -> Result<Tensor, WeightsError> {
-        self.read(name, &shape, part(shape[0], shard))
+    /// Some rows of a matrix.
+    pub(super) fn rows(
+        &self,
+        name: &str,
+        shape: [usize; 2],
+        rows: Range<usize>,
+    ) -> Result<Tensor, WeightsError> {
+        self.read(name, &shape, rows)
     }
 
-    /// The shard's columns of a matrix: inputs of o and down.
+    /// Some columns of a matrix.
     pub(super) fn columns(
         &self,
         name: &str,
         shape: [usize; 2],
-        shard: Shard,
+        Range { start, end }: Range<usize>,
     ) -> Result<Tensor, WeightsError> {
         let Tensor { precision, bytes } = self.whole(name, &shape)?;
-        let Range { start, end } = part(shape[1], shard);
         let columns = start * precision.bytes()..end * precision.bytes();
         let rows = bytes.chunks_exact(shape[1] * precision.bytes());
         Ok(Tensor { precision, bytes: rows.flat_map(|row| &row[columns.clone()]).copied().collect() })
@@ -184,12 +186,6 @@ impl From<Vec<f32>> for Tensor {
         let bytes = elements.into_iter().flat_map(f32::to_le_bytes).collect();
         Self { precision: Precision::F32, bytes }
     }
-}
-
-/// Part `shard.rank` of `shard.size` equal parts of `0..whole`.
-fn part(whole: usize, shard: Shard) -> Range<usize> {
-    let width = whole / shard.size;
-    shard.rank * width..(shard.rank + 1) * width
 }
 
 fn decode<const SIZE: usize>(bytes: &[u8], element: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {

@@ -31,7 +31,11 @@ fn check_all(server: &Deployment) {
 }
 
 fn check_group(size: u32) {
-    for mode in ["", "--no-overlap"] {
+    check_modes(size, &["", "--no-overlap"]);
+}
+
+fn check_modes(size: u32, modes: &[&str]) {
+    for mode in modes {
         let server = Deployment::start(&format!("--tp {size} {mode}"));
         assert!(server.ready.contains(&format!("prefill tp {size}, decode tp {size}")), "{}", server.ready);
         check_whole(&server, &goldens()[0]);
@@ -49,6 +53,12 @@ fn answers_are_the_references_alone() {
 #[test]
 fn answers_are_the_references_in_groups_of_two() {
     check_group(2);
+}
+
+/// Ranks have one or two of the four key and value heads.
+#[test]
+fn answers_are_the_references_in_groups_of_three() {
+    check_modes(3, &[""]);
 }
 
 #[test]

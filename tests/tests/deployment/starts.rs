@@ -36,11 +36,11 @@ fn starts_with_wrong_flags_are_refused() {
 #[test]
 fn starts_of_ranks_that_can_not_work_say_why() {
     let scratch = Scratch::default();
-    let (code, errors) = refused(&scratch, "serve --port 0 --tp 3");
+    let (code, errors) = refused(&scratch, "serve --port 0 --tp 5");
     assert_eq!(code, 1, "{errors}");
     assert!(
         errors.contains("the ranks did not get ready")
-            && errors.contains("cannot share num_attention_heads = 8"),
+            && errors.contains("cannot share num_key_value_heads = 4"),
         "{errors}"
     );
 

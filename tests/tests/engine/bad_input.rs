@@ -114,18 +114,17 @@ fn config_defaults_and_newer_rope_fields() {
 }
 
 #[test]
-fn group_that_does_not_divide_the_model_is_refused() {
+fn group_with_more_ranks_than_pieces_is_refused() {
     for (rank, size, expected) in [
-        (0, 3, "num_attention_heads = 8"),
-        (0, 8, "num_key_value_heads = 4"),
+        (0, 5, "num_key_value_heads = 4; use 4 ranks at most"),
         (2, 2, "rank 2 is not in a group of 2"),
         (0, 0, "rank 0 is not in a group of 0"),
     ] {
         let error = Llama::load(&model_directory(), rank, size).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    let odd = config(json!({"intermediate_size": 383}));
-    assert!(odd.shard(0, 2).unwrap_err().to_string().contains("intermediate_size = 383"));
+    let narrow = config(json!({"intermediate_size": 16}));
+    assert!(narrow.shard(0, 2).unwrap_err().to_string().contains("blocks of intermediate_size = 1"));
 }
 
 #[test]

@@ -122,6 +122,11 @@ fn device_chooses_the_reference_tokens_in_a_group_of_two() {
 }
 
 #[test]
+fn device_chooses_the_reference_tokens_in_a_group_of_three() {
+    check_tokens(3);
+}
+
+#[test]
 fn device_chooses_the_reference_tokens_in_a_group_of_four() {
     check_tokens(4);
 }

@@ -47,6 +47,12 @@ fn golden_tokens_in_a_group_of_two() {
     check_group(2);
 }
 
+/// Four key and value heads and 24 blocks of the feed-forward layer: the parts are uneven.
+#[test]
+fn golden_tokens_in_a_group_of_three() {
+    check_group(3);
+}
+
 #[test]
 fn golden_tokens_in_a_group_of_four() {
     check_group(4);
