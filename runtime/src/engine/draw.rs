@@ -43,7 +43,11 @@ const fn mixed(seed: u64, number: u32) -> u64 {
 }
 
 /// Gumbel's noise from 23 random bits, taken half a step up so that neither logarithm is of 0 or 1.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "23 bits, and single precision is what is asked for")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "23 bits, and single precision is what is asked for"
+)]
 fn gumbel(word: u64) -> f32 {
     let uniform = ((word >> 41) as f64 + 0.5) / f64::from(1 << 23);
     -ln(-ln(uniform)) as f32
@@ -73,7 +77,10 @@ mod tests {
     fn draw_logarithm_is_the_logarithm() {
         for number in (1..2000).map(|step| f64::from(step) * 1e-3).chain([1e-9, 5e-8, 16.0, 1e12]) {
             let (found, expected) = (ln(number), number.ln());
-            assert!((found - expected).abs() <= 4e-15 * expected.abs().max(0.1), "{number}: {found}, not {expected}");
+            assert!(
+                (found - expected).abs() <= 4e-15 * expected.abs().max(0.1),
+                "{number}: {found}, not {expected}"
+            );
         }
     }
 
@@ -94,8 +101,10 @@ mod tests {
         let weights = row.map(|logit| f64::from(logit / 0.7).exp());
         for (count, weight) in counts.into_iter().zip(weights) {
             let expected = weight / weights.iter().sum::<f64>();
-            let (found, slack) =
-                (f64::from(count) / f64::from(draws), 4.0 * (expected * (1.0 - expected) / f64::from(draws)).sqrt());
+            let (found, slack) = (
+                f64::from(count) / f64::from(draws),
+                4.0 * (expected * (1.0 - expected) / f64::from(draws)).sqrt(),
+            );
             assert!((found - expected).abs() < slack, "{found} of the draws, not {expected}");
         }
     }
