@@ -54,6 +54,47 @@ impl Role {
             Self::Prefill => "prefill",
         }
     }
+
+    /// The other group.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::Decode => Self::Prefill,
+            Self::Prefill => Self::Decode,
+        }
+    }
+}
+
+/// Ranks of the two groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Of the decode group.
+    pub decode: u32,
+    /// Of the prefill group.
+    pub prefill: u32,
+}
+
+impl Sizes {
+    /// Ranks of a group.
+    #[must_use]
+    pub fn of(self, role: Role) -> u32 {
+        match role {
+            Role::Decode => self.decode,
+            Role::Prefill => self.prefill,
+        }
+    }
+
+    /// Ranks of the larger group.
+    #[must_use]
+    pub fn largest(self) -> u32 {
+        self.decode.max(self.prefill)
+    }
+
+    /// Ranks of both.
+    #[must_use]
+    pub fn total(self) -> u32 {
+        self.decode.saturating_add(self.prefill)
+    }
 }
 
 impl fmt::Display for Role {

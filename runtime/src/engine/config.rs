@@ -79,6 +79,12 @@ impl Config {
         Ok(Shard { rank, size, heads, kv_heads, feed_forward: blocks * self.block() })
     }
 
+    /// The key and value heads of rank `rank` in a group of `size`; none if there is no such rank.
+    #[must_use]
+    pub fn kv_heads_of(&self, rank: usize, size: usize) -> Range<usize> {
+        if rank < size { share(self.kv_heads, [rank, size]) } else { 0..0 }
+    }
+
     /// How many pieces there are.
     fn pieces(&self, pieces: Pieces) -> usize {
         match pieces {

@@ -1,6 +1,6 @@
-//! The prefill end's door: lets the decode rank in and turns everybody else away.
+//! The prefill end's door: lets its decode ranks in and turns everybody else away.
 //!
-//! A newer connection of the same or a later epoch replaces the one before; an older epoch, another
+//! A newer connection of a decode rank, of the same or a later epoch, replaces the one before; an older epoch, another
 //! version, another pair of ranks and strangers are refused and reported, and disturb nobody who is connected.
 
 use std::sync::Arc;
@@ -23,8 +23,13 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(1);
 
 /// The thread at the door.
 pub(super) struct Porter {
-    shared: Arc<Shared>,
+    guests: Vec<Guest>,
     gate: Gate,
+}
+
+/// A decode rank that may come in.
+struct Guest {
+    shared: Arc<Shared>,
     newest: u64,
     connection: Option<Connection>,
 }
@@ -36,18 +41,19 @@ struct Connection {
 }
 
 impl Porter {
-    pub(super) fn new(shared: Arc<Shared>, gate: Gate) -> Self {
-        Self { shared, gate, newest: 0, connection: None }
+    pub(super) fn new(links: Vec<Arc<Shared>>, gate: Gate) -> Self {
+        let guest = |shared| Guest { shared, newest: 0, connection: None };
+        Self { guests: links.into_iter().map(guest).collect(), gate }
     }
 
     /// Answers callers until the fabric stops.
     pub(super) fn keep_door(mut self) {
-        while !self.shared.is_stopping() {
+        while self.guests.first().is_some_and(|guest| !guest.shared.is_stopping()) {
             match self.gate.accept() {
                 Ok(Some(stream)) => self.answer(stream),
                 Ok(None) => thread::sleep(TICK),
                 Err(error) => {
-                    self.reject(FabricError::io("accepting the decode rank", &error));
+                    self.reject(FabricError::io("accepting a decode rank", &error));
                     thread::sleep(OPEN_DEADLINE);
                 }
             }
@@ -55,8 +61,8 @@ impl Porter {
     }
 
     fn answer(&mut self, stream: Socket) {
-        match self.open(&stream) {
-            Ok(epoch) => self.replace(stream, epoch),
+        match self.open(&stream).and_then(|opening| self.judge(&opening)) {
+            Ok((guest, epoch)) => guest.replace(stream, epoch),
             Err(why) => {
                 refuse(&stream, &why);
                 self.reject(why);
@@ -64,6 +70,42 @@ impl Porter {
         }
     }
 
+    fn reject(&self, why: FabricError) {
+        if let Some(guest) = self.guests.first() {
+            guest.reject(why);
+        }
+    }
+
+    fn open(&self, stream: &Socket) -> Result<ToPrefill, FabricError> {
+        let Some(Guest { shared, .. }) = self.guests.first() else { return Err(FabricError::Disconnected) };
+        let until = after(OPEN_DEADLINE);
+        let tick = || require_before(until).and_then(|()| shared.go_on());
+        let caller = Ticking::new(stream, tick);
+        Ok(Incoming::new(caller, shared.limits).read()?.0)
+    }
+
+    /// The guest who calls, with its epoch, if it may come in.
+    fn judge(&mut self, opening: &ToPrefill) -> Result<(&mut Guest, u64), FabricError> {
+        let ToPrefill::Open { magic: MAGIC, version, pair, epoch } = *opening else {
+            return Err(FabricError::Malformed("no opening of a connection"));
+        };
+        if version != VERSION {
+            return Err(FabricError::Version { ours: VERSION, theirs: version });
+        }
+        let ours = self.guests.first().map(|guest| guest.shared.pair);
+        let Some(guest) = self.guests.iter_mut().find(|guest| guest.shared.pair == pair) else {
+            return Err(
+                ours.map_or(FabricError::Disconnected, |ours| FabricError::OtherPair { ours, theirs: pair })
+            );
+        };
+        if epoch < guest.newest {
+            return Err(FabricError::OldEpoch { newest: guest.newest, theirs: epoch });
+        }
+        Ok((guest, epoch))
+    }
+}
+
+impl Guest {
     fn replace(&mut self, stream: Socket, epoch: u64) {
         self.newest = epoch;
         // The old one must have ended, and have said so, before the new one starts.
@@ -76,32 +118,6 @@ impl Porter {
 
     fn reject(&self, why: FabricError) {
         self.shared.report(PrefillInbound::Rejected { why });
-    }
-
-    /// The epoch of a caller who may come in.
-    fn open(&self, stream: &Socket) -> Result<u64, FabricError> {
-        let until = after(OPEN_DEADLINE);
-        let tick = || require_before(until).and_then(|()| self.shared.go_on());
-        let caller = Ticking::new(stream, tick);
-        let (opening, _) = Incoming::new(caller, self.shared.limits).read()?;
-        self.judge(&opening)
-    }
-
-    fn judge(&self, opening: &ToPrefill) -> Result<u64, FabricError> {
-        let ToPrefill::Open { magic: MAGIC, version, pair, epoch } = *opening else {
-            return Err(FabricError::Malformed("no opening of a connection"));
-        };
-        if version != VERSION {
-            return Err(FabricError::Version { ours: VERSION, theirs: version });
-        }
-        let ours = self.shared.pair;
-        if pair != ours {
-            return Err(FabricError::OtherPair { ours, theirs: pair });
-        }
-        if epoch < self.newest {
-            return Err(FabricError::OldEpoch { newest: self.newest, theirs: epoch });
-        }
-        Ok(epoch)
     }
 
     fn start(&self, stream: Socket, epoch: u64) -> Result<Connection, FabricError> {

@@ -20,7 +20,7 @@ use crate::socket::{after, is_hangup, is_transient};
 /// First bytes of a connection.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
 /// Version of the messages below.
-pub(super) const VERSION: u32 = 3;
+pub(super) const VERSION: u32 = 4;
 
 /// How often a connection looks up from its socket.
 pub(super) const TICK: Duration = Duration::from_millis(20);

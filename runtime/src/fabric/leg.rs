@@ -11,13 +11,16 @@ use serde::{Deserialize, Serialize};
 pub struct Pair {
     /// A number that no other deployment has.
     pub deployment: u64,
-    /// The index of the rank, in the decode group and in the prefill group.
-    pub rank: u32,
+    /// Index of the rank in the decode group.
+    pub decode: u32,
+    /// Index of the rank in the prefill group.
+    pub prefill: u32,
 }
 
 impl fmt::Display for Pair {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "rank {} of deployment {:016x}", self.rank, self.deployment)
+        let Self { deployment, decode, prefill } = self;
+        write!(out, "decode rank {decode} and prefill rank {prefill} of deployment {deployment:016x}")
     }
 }
 

@@ -1,4 +1,4 @@
-//! The KV fabric between a prefill rank and its decode rank: one stream, over a Unix socket or TCP.
+//! The KV fabric between a prefill rank and its decode ranks: one stream for each pair, over a Unix socket or TCP.
 //!
 //! ```text
 //!   decode rank                                            prefill rank
@@ -42,4 +42,4 @@ pub use error::FabricError;
 pub use frame::FabricLimits;
 pub use grants::{DecodeInbound, LegFailure};
 pub use leg::{Leg, Pair, Row};
-pub use prefill::{PrefillFabric, PrefillInbound};
+pub use prefill::{PrefillFabric, PrefillInbound, PrefillLink};

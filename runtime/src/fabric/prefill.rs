@@ -1,7 +1,7 @@
-//! The prefill end: listens for its decode rank, reports its lists, and writes pages and rows.
+//! The prefill end: listens for its decode ranks, reports their lists, and writes pages and rows.
 //!
-//! The porter of `door` lets decode ranks in, one at a time; each connection has a reader, which runs
-//! here, and a writer. When a connection ends its queue is dropped before `PeerGone` is reported, so
+//! The porter of `door` lets each decode rank in, with one connection at a time, its [`Shared`] link; a connection has a
+//! reader, which runs here, and a writer. When it ends its queue is dropped before `PeerGone` is reported, so
 //! that nothing of it is written later.
 
 use std::io::{self, BufReader, ErrorKind};
@@ -54,7 +54,8 @@ pub enum PrefillInbound {
     },
 }
 
-type Sink = Box<dyn Fn(PrefillInbound) + Send>;
+/// Takes a report of the link with this index.
+type Sink = Box<dyn Fn(usize, PrefillInbound) + Send>;
 
 /// One prefill rank's end of the fabric.
 ///
@@ -62,18 +63,19 @@ type Sink = Box<dyn Fn(PrefillInbound) + Send>;
 /// and return, and must neither call back into the fabric nor wait for a thread that does. Dropping
 /// the fabric drops what is queued, and reports `PeerGone` like any other end.
 pub struct PrefillFabric {
-    shared: Arc<Shared>,
+    links: Vec<Arc<Shared>>,
     address: Address,
     porter: Option<JoinHandle<()>>,
 }
 
-/// What the door, the connection and the callers share.
+/// What the door, the connections with one decode rank and the callers share.
 pub(super) struct Shared {
+    index: usize,
     pub(super) pair: Pair,
     pub(super) limits: FabricLimits,
-    sink: Mutex<Sink>,
+    sink: Arc<Mutex<Sink>>,
     link: Mutex<Option<Link>>,
-    stopping: AtomicBool,
+    stopping: Arc<AtomicBool>,
 }
 
 /// The connected decode rank.
@@ -84,32 +86,31 @@ pub(super) struct Link {
 }
 
 impl PrefillFabric {
-    /// Listens at `address` for the decode rank of the same pair.
+    /// Listens at `address` for the decode ranks of these pairs. Reports name the pair by its index; those of strangers, the first.
     ///
     /// # Errors
     /// `Io` if the socket can not be bound, for instance because a live process listens there, or
     /// if the porter thread can not be started.
     pub fn listen(
         address: &Address,
-        pair: Pair,
+        pairs: &[Pair],
         limits: FabricLimits,
-        sink: impl Fn(PrefillInbound) + Send + 'static,
+        sink: impl Fn(usize, PrefillInbound) + Send + 'static,
     ) -> Result<Self, FabricError> {
         let (gate, address) =
             Gate::open(address).map_err(|error| FabricError::io("listening for the decode rank", &error))?;
-        let shared = Arc::new(Shared {
-            pair,
-            limits,
-            sink: Mutex::new(Box::new(sink)),
-            link: Mutex::new(None),
-            stopping: AtomicBool::new(false),
-        });
-        let porter = Arc::clone(&shared);
+        let (sink, stopping): (Arc<Mutex<Sink>>, _) = (Arc::new(Mutex::new(Box::new(sink))), Arc::default());
+        let link = |(index, pair): (usize, &Pair)| {
+            let (sink, stopping) = (Arc::clone(&sink), Arc::clone(&stopping));
+            Arc::new(Shared { index, pair: *pair, limits, sink, link: Mutex::new(None), stopping })
+        };
+        let links: Vec<_> = pairs.iter().enumerate().map(link).collect();
+        let porter = Porter::new(links.clone(), gate);
         let porter = thread::Builder::new()
             .name("fabric-prefill".to_owned())
-            .spawn(move || Porter::new(porter, gate).keep_door())
+            .spawn(move || porter.keep_door())
             .map_err(|error| FabricError::io("starting the fabric's thread", &error))?;
-        Ok(Self { shared, address, porter: Some(porter) })
+        Ok(Self { links, address, porter: Some(porter) })
     }
 
     /// Where it listens.
@@ -117,6 +118,17 @@ impl PrefillFabric {
         &self.address
     }
 
+    /// The way to the decode rank of the pair with this index, if there is one.
+    #[must_use]
+    pub fn to(&self, index: usize) -> Option<PrefillLink> {
+        self.links.get(index).map(|link| PrefillLink(Arc::clone(link)))
+    }
+}
+
+/// The way to one decode rank.
+pub struct PrefillLink(Arc<Shared>);
+
+impl PrefillLink {
     /// Queues one page: `index` in the published list, `page` as decode numbers it. The bytes are
     /// the fabric's from here on.
     ///
@@ -124,36 +136,36 @@ impl PrefillFabric {
     /// `Disconnected` or `OtherEpoch` if the leg's decode rank is gone; `QueueFull` after the
     /// enqueue deadline; `Oversize`.
     pub fn write_page(&self, leg: Leg, index: u32, page: u32, bytes: Vec<u8>) -> Result<(), FabricError> {
-        let (length, limit) = (bytes.len(), self.shared.limits.page_bytes);
+        let (length, limit) = (bytes.len(), self.0.limits.page_bytes);
         if length > limit {
             return Err(FabricError::Oversize { what: "a page", length, limit });
         }
         let checksum = checksum(leg, index, page, &bytes);
         let message = ToDecode::Page { leg, index, page, checksum };
-        self.shared.queue(leg, Frame::new(&message, bytes)?)
+        self.0.queue(leg, Frame::new(&message, bytes)?)
     }
 
     /// Queues the row that completes `leg`, behind its pages; `Written` follows.
     ///
     /// # Errors
-    /// As [`PrefillFabric::write_page`].
+    /// As [`PrefillLink::write_page`].
     pub fn write_row(&self, leg: Leg, row: Row) -> Result<(), FabricError> {
-        self.shared.queue_last(leg, &ToDecode::Row { leg, row })
+        self.0.queue_last(leg, &ToDecode::Row { leg, row })
     }
 
     /// Queues the end of `leg` without a row; of `reason`, 256 bytes travel. `Written` follows.
     ///
     /// # Errors
-    /// As [`PrefillFabric::write_page`].
+    /// As [`PrefillLink::write_page`].
     pub fn fail(&self, leg: Leg, reason: &str) -> Result<(), FabricError> {
         let reason = bounded_reason(reason);
-        self.shared.queue_last(leg, &ToDecode::Fail { leg, reason })
+        self.0.queue_last(leg, &ToDecode::Fail { leg, reason })
     }
 }
 
 impl Drop for PrefillFabric {
     fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::Release);
+        self.links.iter().for_each(|link| link.stopping.store(true, Ordering::Release));
         if let Some(porter) = self.porter.take() {
             // A porter that panicked has nothing left to hand over.
             drop(porter.join());
@@ -179,7 +191,7 @@ impl Shared {
     }
 
     pub(super) fn report(&self, inbound: PrefillInbound) {
-        (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(inbound);
+        (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(self.index, inbound);
     }
 
     pub(super) fn is_stopping(&self) -> bool {

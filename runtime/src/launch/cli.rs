@@ -13,6 +13,7 @@ use crate::bootstrap;
 use crate::fabric::FabricKind;
 use crate::frontend::DEFAULT_MAX_TOKENS;
 use crate::group::Transport;
+use crate::wire::Sizes;
 
 /// A model-checked decode scheduler for LLM serving with separate prefill and decode groups.
 #[derive(Debug, Parser)]
@@ -97,6 +98,12 @@ pub struct GroupFlags {
     /// Ranks of each group
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     pub tp: u32,
+    /// Ranks of the decode group, where it is to have others than --tp
+    #[arg(long, value_name = "TP", value_parser = value_parser!(u32).range(1..=256))]
+    pub decode_tp: Option<u32>,
+    /// Ranks of the prefill group, where it is to have others than --tp
+    #[arg(long, value_name = "TP", value_parser = value_parser!(u32).range(1..=256))]
+    pub prefill_tp: Option<u32>,
     /// Requests that each group holds at once
     #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(1..=4096))]
     pub slots: u32,
@@ -142,6 +149,13 @@ pub struct GroupFlags {
 }
 
 impl GroupFlags {
+    /// Ranks of the groups.
+    #[must_use]
+    pub fn sizes(&self) -> Sizes {
+        let Self { tp, decode_tp, prefill_tp, .. } = *self;
+        Sizes { decode: decode_tp.unwrap_or(tp), prefill: prefill_tp.unwrap_or(tp) }
+    }
+
     /// The mode of both groups.
     pub fn mode(&self) -> Mode {
         if self.no_overlap { Mode::Normal } else { Mode::Overlap }

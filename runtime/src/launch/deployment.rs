@@ -97,7 +97,7 @@ impl Deployment {
                 (muster, Some(bound), None)
             }
             None => {
-                let placement = flags.device.place(flags.tp)?;
+                let placement = flags.device.place(flags.sizes().largest())?;
                 (start(flags, &placement, bootstrap, &model, &run_directory)?, None, Some(placement))
             }
         };
@@ -132,7 +132,11 @@ impl Deployment {
 
 /// What a group's proof is to be about.
 pub(crate) fn classes(flags: &GroupFlags) -> [Class; 2] {
-    [Role::Decode, Role::Prefill].map(|role| Class { role, mode: flags.mode(), ranks: flags.tp })
+    [Role::Decode, Role::Prefill].map(|role| Class {
+        role,
+        mode: flags.mode(),
+        ranks: flags.sizes().of(role),
+    })
 }
 
 /// Makes the directory for traces: an empty one, since traces are never written over.
@@ -168,8 +172,8 @@ async fn bootstrap_server(
 
 fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Limits) -> DeskPlan {
     DeskPlan {
-        decode_ranks: flags.tp,
-        prefill_ranks: flags.tp,
+        decode_ranks: flags.sizes().decode,
+        prefill_ranks: flags.sizes().prefill,
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
         silence_ticks: limits.ticks(limits.silence),
@@ -207,6 +211,7 @@ async fn call(
     let bound = listener.local_addr().map_err(LaunchError::system("asking for the control port"))?;
     let terms = Terms {
         deployment: unique_number(),
+        sizes: flags.sizes(),
         bootstrap,
         handshake_tries: flags.handshake_tries,
         mode: flags.mode(),
@@ -216,7 +221,7 @@ async fn call(
         chunk_tokens: flags.chunk_tokens,
         unchecked: flags.unchecked,
     };
-    let plan = CallPlan { size: flags.tp, model: model.digest, terms, absence };
+    let plan = CallPlan { model: model.digest, terms, absence };
     Ok((Muster::Called(listener, plan), bound))
 }
 
@@ -228,14 +233,16 @@ fn ranks(
     model: &Model,
     run_directory: &RunDirectory,
 ) -> Vec<RankArguments> {
+    let sizes = flags.sizes();
     let first = RankPlan {
         role: Role::Decode,
         rank: 0,
-        size: flags.tp,
+        size: sizes.decode,
+        peers: sizes.prefill,
         epoch: 0,
         deployment: unique_number(),
         run_directory: run_directory.path().into(),
-        device: placement.of_rank(0, flags.tp),
+        device: placement.of_rank(0, sizes.decode),
         transport: flags.transport,
         bootstrap,
         handshake_tries: flags.handshake_tries,
@@ -251,11 +258,13 @@ fn ranks(
     };
     let plans = [Role::Decode, Role::Prefill]
         .into_iter()
-        .flat_map(|role| (0..flags.tp).map(move |rank| (role, rank)))
+        .flat_map(|role| (0..sizes.of(role)).map(move |rank| (role, rank)))
         .map(|(role, rank)| RankPlan {
             role,
             rank,
-            device: placement.of_rank(rank, flags.tp),
+            size: sizes.of(role),
+            peers: sizes.of(role.other()),
+            device: placement.of_rank(rank, sizes.of(role)),
             ..first.clone()
         });
     let (front, control_socket) = (std::process::id(), run_directory.control_socket());

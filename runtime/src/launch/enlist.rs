@@ -282,6 +282,7 @@ fn plan(
         role: flags.role,
         rank: place.rank,
         size: place.size,
+        peers: terms.sizes.of(flags.role.other()),
         epoch: epoch.0,
         deployment: terms.deployment,
         run_directory: PathBuf::new(),

@@ -61,6 +61,9 @@ pub struct RankPlan {
     /// Ranks of the group
     #[arg(long)]
     pub size: u32,
+    /// Ranks of the other group
+    #[arg(long)]
+    pub peers: u32,
     /// Epoch that the group is to form
     #[arg(long)]
     pub epoch: u64,
@@ -148,10 +151,11 @@ impl RankArguments {
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let Self { front, control_socket, plan } = self;
-        let flags: [(&str, OsString); 17] = [
+        let flags: [(&str, OsString); 18] = [
             ("--role=", plan.role.name().into()),
             ("--rank=", plan.rank.to_string().into()),
             ("--size=", plan.size.to_string().into()),
+            ("--peers=", plan.peers.to_string().into()),
             ("--epoch=", plan.epoch.to_string().into()),
             ("--deployment=", plan.deployment.to_string().into()),
             ("--front=", front.to_string().into()),
@@ -198,6 +202,7 @@ mod tests {
             role: Role::Prefill,
             rank: 1,
             size: 2,
+            peers: 4,
             epoch: 3,
             deployment: u64::MAX,
             run_directory: "-odd".into(),

@@ -13,6 +13,7 @@ use super::deployment::{Control, Deployment, Endpoint};
 use super::error::LaunchError;
 use crate::frontend::{Desk, Standing};
 use crate::supervisor::{Departure, Stop, on_signals, say, tell};
+use crate::wire::Sizes;
 
 /// Threads for connections and links; the supervisor has the main thread.
 const WORKER_THREADS: usize = 2;
@@ -55,7 +56,8 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
         say(&format!("lockstep: {placement}"));
     }
     if let Some(control) = deployment.control {
-        say(&format!("lockstep: waits at {control} for {} ranks of each group", flags.group.tp));
+        let Sizes { decode, prefill } = flags.group.sizes();
+        say(&format!("lockstep: waits at {control} for {prefill} ranks of prefill and {decode} of decode"));
     }
     let ready = ready_line(&deployment, &flags.group);
     let announcement = announce(Arc::clone(&deployment.desk), ready);
@@ -77,11 +79,11 @@ pub(crate) fn check(departure: Departure) -> Result<(), LaunchError> {
 
 fn ready_line(deployment: &Deployment, flags: &GroupFlags) -> String {
     let (address, model) = (deployment.address, &deployment.model.id);
-    let GroupFlags { tp, transport, .. } = flags;
+    let (Sizes { decode, prefill }, transport) = (flags.sizes(), flags.transport);
     let kv =
         deployment.bootstrap.map(|server| format!(", KV over tcp by way of {server}")).unwrap_or_default();
     format!(
-        "lockstep: ready on http://{address} (model {model}, prefill tp {tp}, decode tp {tp}, over {transport}{kv})"
+        "lockstep: ready on http://{address} (model {model}, prefill tp {prefill}, decode tp {decode}, over {transport}{kv})"
     )
 }
 

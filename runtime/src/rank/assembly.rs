@@ -4,16 +4,17 @@ use super::decode::{DecodeHands, sink};
 use super::device::{self, Device, Queue};
 use super::driver::{Driver, Front, Surroundings};
 use super::error::RankError;
+use super::gathering::{Dispatch, Reception};
 use super::hands::Hands;
 use super::inputs::{Inbox, Input, Inputs};
-use super::meeting;
+use super::meeting::{self, Peer};
 use super::opening::{Joining, Prepare, open};
 use super::pacing::{DEADLINE_TICKS, PEER_DEADLINE, Pacing};
 use super::prefill::PrefillHands;
 use super::site::{Communicator, Site};
 use super::start::{Life, start};
-use crate::engine::{Backend, BackendError, KvCache, Llama};
-use crate::fabric::{FabricLimits, PrefillFabric};
+use crate::engine::{Backend, BackendError, KvCache, Llama, Recut};
+use crate::fabric::{FabricLimits, PrefillLink};
 use crate::group::{AnyMember, Forming};
 use crate::launch::{CollectivesWish, Mode, RankPlan};
 use crate::supervisor::say;
@@ -27,7 +28,7 @@ use lockstep_spec::machine::RankMachine;
 use lockstep_spec::start::{Offer, Preparation, Starting};
 use lockstep_spec::ticket::Ticket;
 use lockstep_spec::trace::{FORMAT, GroupName, Header};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a group may take to form: its ranks load the model first.
@@ -79,37 +80,47 @@ impl<'a, B: Backend> Rank<'a, B> {
 
     /// Serves as a rank of the decode group.
     pub(super) fn decode(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
-        let (queue, commands) = device::queue(self.configuration.pages);
-        let (inbox, sink_queue) = (self.inbox.clone(), queue.clone());
-        let sink = sink(self.plan.name(), inbox, sink_queue);
-        let fabric = meeting::connect(self.plan, self.fabric_limits(), sink)?;
+        let peers = meeting::peers(self.plan, self.model.config());
+        let (queue, commands) = device::queue(self.configuration.pages, peers.len());
+        let reception = Arc::new(Mutex::new(Reception::new(peers.len())));
+        let connect = |(index, peer): (usize, &Peer)| {
+            let (name, inbox) = (self.plan.name(), self.inbox.clone());
+            let sink = sink((name, index), inbox, queue.clone(), Arc::clone(&reception));
+            meeting::connect(self.plan, self.fabric_limits(), peer, sink)
+        };
+        let fabrics = peers.iter().enumerate().map(connect).collect::<Result<_, _>>()?;
         let hands = DecodeHands {
-            fabric,
+            fabrics,
             device: queue.clone(),
             front: self.front.clone(),
             leads: self.plan.rank == 0,
         };
-        self.work(hands, None, (queue, commands), inputs, last_ticket)
+        self.work(hands, (peers, Vec::new()), (queue, commands), inputs, last_ticket)
     }
 
     /// Serves as a rank of the prefill group.
     pub(super) fn prefill(self, inputs: Inputs, last_ticket: &mut Option<Ticket>) -> Result<(), RankError> {
-        let inbox = self.inbox.clone();
-        let sink = move |inbound| {
-            let _gone = inbox.send(Input::Prefill(inbound));
+        let peers = meeting::peers(self.plan, self.model.config());
+        let (inbox, dispatch) = (self.inbox.clone(), Mutex::new(Dispatch::new(peers.len())));
+        let sink = move |peer, inbound| {
+            let mut dispatch = dispatch.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(inbound) = dispatch.hears(peer, inbound) {
+                let _gone = inbox.send(Input::Prefill(inbound));
+            }
         };
-        let (fabric, _registrar) = meeting::listen(self.plan, self.site, self.fabric_limits(), sink)?;
-        let fabric = Arc::new(fabric);
-        let (queue, commands) = device::queue(self.configuration.pages);
+        let limits = self.fabric_limits();
+        let (fabric, _registrar) = meeting::listen(self.plan, self.site, limits, &peers, sink)?;
+        let links = (0..peers.len()).filter_map(|peer| fabric.to(peer)).collect();
+        let (queue, commands) = device::queue(self.configuration.pages, peers.len());
         let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0);
-        self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
+        self.work(hands, (peers, links), (queue, commands), inputs, last_ticket)
     }
 
     /// Forms the engines' communicator, starts the device, and goes round after round.
     fn work<H: Hands>(
         self,
         hands: H,
-        fabric: Option<Arc<PrefillFabric>>,
+        (peers, links): (Vec<Peer>, Vec<PrefillLink>),
         (queue, commands): (Queue, std::sync::mpsc::Receiver<device::Command>),
         inputs: Inputs,
         last_ticket: &mut Option<Ticket>,
@@ -117,9 +128,9 @@ impl<'a, B: Backend> Rank<'a, B> {
         let machine = RankMachine::new(Arc::clone(&self.configuration), RankIndex(self.plan.rank))?;
         let longest = self.longest_activation()?;
         let mesh = form((self.plan, self.site), Communicator::Device, &self.configuration, longest)?;
-        let room = self.room();
+        let (room, peers) = (self.room(), self.recuts(&peers));
         let Self { model, cache, control, inbox, front, .. } = self;
-        let device = Device { model, cache, mesh, fabric, inbox };
+        let device = Device { model, cache, mesh, peers, links, inbox };
         let (ends, ended) = std::sync::mpsc::channel::<()>();
         start("device thread", move || {
             device::work(device, &commands);
@@ -145,6 +156,16 @@ impl<'a, B: Backend> Rank<'a, B> {
         let bytes = positions * self.model.config().hidden as u64 * 4;
         let fits = u32::try_from(bytes).ok().and_then(|bytes| usize::try_from(bytes).ok());
         fits.ok_or(RankError::TooManyPages { positions, hidden: self.model.config().hidden })
+    }
+
+    /// Where in this rank's pages the heads are that peers have, too.
+    fn recuts(&self, peers: &[Peer]) -> Vec<Recut> {
+        let (shape, elements) = (self.cache.shape(), self.cache.shape().page_elements());
+        let config = self.model.config();
+        let own = config.kv_heads_of(self.plan.rank as usize, self.plan.size as usize);
+        let recut =
+            |peer: &Peer| Recut::new(shape, own.start, &peer.heads, self.cache.page_bytes() / elements);
+        peers.iter().map(recut).collect()
     }
 
     /// A leg may name as many pages as either group can have.

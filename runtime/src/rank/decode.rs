@@ -3,21 +3,24 @@
 use super::device::{Batch, BatchRow, Command, Queue};
 use super::driver::Front;
 use super::error::RankError;
+use super::gathering::Reception;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Inbox, Input};
 use crate::fabric::{DecodeFabric, DecodeInbound};
 use crate::supervisor::say;
 use crate::wire::{FrontToRank, RankName, RankToFront};
 use lockstep_spec::decode::action::Do;
-use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
+use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::{Decode, DecodeMachine};
-use lockstep_spec::ids::{RequestId, TokenId};
+use lockstep_spec::ids::RequestId;
 use lockstep_spec::machine::Fact;
 use lockstep_spec::table::Row;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A decode rank's hands.
 pub(super) struct DecodeHands {
-    pub(super) fabric: DecodeFabric,
+    /// To each prefill rank with heads of this one.
+    pub(super) fabrics: Vec<DecodeFabric>,
     pub(super) device: Queue,
     pub(super) front: Front,
     pub(super) leads: bool,
@@ -34,25 +37,27 @@ impl Hands for DecodeHands {
     fn perform(&mut self, effect: Do, facts: &mut Vec<FactOf<Decode>>) -> Result<(), RankError> {
         match effect {
             Do::Handshake { leg, request, generated } => {
-                self.fabric.hello(leg)?;
+                self.fabrics.iter().try_for_each(|fabric| fabric.hello(leg))?;
                 self.tell(&RankToFront::LegWanted { request: request.0, leg, generated })
             }
             Do::Publish { leg, pages } => {
                 let pages: Vec<u32> = pages.iter().map(|page| page.0).collect();
                 self.device.push(Command::Expect { leg, pages: pages.iter().copied().collect() })?;
-                let listed = self.fabric.publish(leg, &pages);
+                let listed = self.fabrics.iter().map(|fabric| fabric.publish(leg, &pages));
+                // Each is asked, whatever came of the others.
+                let failed = listed.filter(Result::is_err).count() > 0;
                 facts.push(Fact::Role((leg, LegFact::Published)));
-                if listed.is_err() {
+                if failed {
                     facts.push(Fact::Role((leg, LegFact::TransferFailed)));
                 }
                 Ok(())
             }
             Do::Withdraw { leg } => {
-                self.fabric.revoke(leg);
+                self.fabrics.iter().for_each(|fabric| fabric.revoke(leg));
                 Ok(())
             }
             Do::Fence { leg } => {
-                self.fabric.revoke(leg);
+                self.fabrics.iter().for_each(|fabric| fabric.revoke(leg));
                 self.device.push(Command::Fence { leg })
             }
             Do::Seed { slot, token } => self.device.push(Command::Seed { slot, token }),
@@ -98,37 +103,30 @@ pub(super) fn fact(input: &Input) -> Option<FactOf<Decode>> {
     }
 }
 
-/// The fabric's sink: pages go to the device's queue, all else is a fact. The thread that is gone is noticed by the rank loop.
+/// The sink of the fabric to peer `peer`: pages go to the device's queue, all else is gathered into facts. The thread that is gone is noticed
+/// by the rank loop.
 pub(super) fn sink(
-    name: RankName,
+    (name, peer): (RankName, usize),
     inbox: Inbox,
     device: Queue,
+    reception: Arc<Mutex<Reception>>,
 ) -> impl Fn(DecodeInbound<'_>) + Send + 'static {
     move |inbound| {
-        let fact = |leg, fact| {
-            let _gone = inbox.send(Input::Leg(leg, fact));
-        };
-        match inbound {
-            DecodeInbound::HandshakeReady { leg } => fact(leg, LegFact::HandshakeDone),
+        match &inbound {
             DecodeInbound::HandshakeFailed { leg, why } => {
                 say(&format!("lockstep {name}: {leg} has no prefill rank: {why}"));
-                fact(leg, LegFact::HandshakeFailed);
-            }
-            DecodeInbound::LegFailed { leg, .. } => {
-                fact(leg, LegFact::HandshakeFailed);
-                fact(leg, LegFact::TransferFailed);
-            }
-            DecodeInbound::Corrupt { leg, .. } => {
-                fact(leg, LegFact::RowLanded(MetadataRow { echo: leg, token: TokenId(0), sound: false }));
-            }
-            DecodeInbound::Row { leg, row } => {
-                let (echo, token) = (row.echo, TokenId(row.first_token));
-                fact(leg, LegFact::RowLanded(MetadataRow { echo, token, sound: true }));
             }
             DecodeInbound::Page { leg, page, bytes, .. } => {
-                let _gone = device.push(Command::WritePage { leg, page, bytes: bytes.to_vec() });
+                let (leg, page, bytes) = (*leg, *page, bytes.to_vec());
+                let _gone = device.push(Command::WritePage { leg, peer, page, bytes });
             }
-            DecodeInbound::PeerGone { .. } => {}
+            DecodeInbound::Corrupt { .. } | DecodeInbound::HandshakeReady { .. } => {}
+            DecodeInbound::LegFailed { .. } | DecodeInbound::PeerGone { .. } | DecodeInbound::Row { .. } => {}
+        }
+        // Held while they are sent, so that what one peer's report completes does not overtake another's.
+        let mut reception = reception.lock().unwrap_or_else(PoisonError::into_inner);
+        for (leg, fact) in reception.hears(peer, &inbound) {
+            let _gone = inbox.send(Input::Leg(leg, fact));
         }
     }
 }

@@ -2,18 +2,18 @@
 //! device communicator, while rounds go on; page traffic queues behind them, so a fence that comes back has nothing in front of it.
 
 use super::error::RankError;
+use super::gathering::unsound;
 use super::inputs::{Inbox, Input};
 use super::pacing::PEER_DEADLINE;
-use crate::engine::{AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Row};
-use crate::fabric::PrefillFabric;
+use crate::engine::{AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Recut, Row};
+use crate::fabric::PrefillLink;
 use crate::group::{AnyMember, Tag};
 use crate::wire::Draw;
 use lockstep_spec::agreed::Entry;
-use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
+use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
 use lockstep_spec::ticket::Ticket;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Instant;
 
@@ -63,10 +63,12 @@ pub(super) enum Command {
         /// Which.
         pages: BTreeSet<u32>,
     },
-    /// A page landed.
+    /// A page landed, or the part of it that a peer has.
     WritePage {
         /// The leg.
         leg: Leg,
+        /// Which peer, by index.
+        peer: usize,
         /// The page.
         page: u32,
         /// Its bytes.
@@ -113,10 +115,11 @@ impl Queue {
     }
 }
 
-/// The device's queue and the end that the device works through. Every page of the pool may land at once without filling it: the
+/// The device's queue and the end that the device works through. Every page of the pool may land at once, in a part from each peer, without filling it: the
 /// fabric's sink must not wait for the device while the rank loop waits for the sink.
-pub(super) fn queue(pages: u32) -> (Queue, Receiver<Command>) {
-    let (sender, receiver) = sync_channel(QUEUE.saturating_add(pages as usize));
+pub(super) fn queue(pages: u32, peers: usize) -> (Queue, Receiver<Command>) {
+    let parts = (pages as usize).saturating_mul(peers);
+    let (sender, receiver) = sync_channel(QUEUE.saturating_add(parts));
     (Queue(sender), receiver)
 }
 
@@ -128,8 +131,10 @@ pub(super) struct Device<B: Backend> {
     pub(super) cache: KvCache<B::Buffer>,
     /// The device communicator.
     pub(super) mesh: AnyMember,
-    /// The way to the decode side, on the prefill side.
-    pub(super) fabric: Option<Arc<PrefillFabric>>,
+    /// By peer of the other group: the heads of this rank's pages that it has, too.
+    pub(super) peers: Vec<Recut>,
+    /// The ways to them, on the prefill side.
+    pub(super) links: Vec<PrefillLink>,
     /// Where reports go.
     pub(super) inbox: Inbox,
 }
@@ -138,8 +143,64 @@ pub(super) struct Device<B: Backend> {
 struct Worker<B: Backend> {
     device: Device<B>,
     last_tokens: BTreeMap<SlotIndex, u32>,
-    /// By leg: the pages that have not landed yet.
-    expected: BTreeMap<Leg, BTreeSet<u32>>,
+    /// By leg: what has not landed yet.
+    expected: BTreeMap<Leg, Landing>,
+}
+
+/// The pages of a leg that are to land.
+#[derive(Default)]
+struct Landing {
+    /// By page: the peers whose part has not come.
+    missing: BTreeMap<u32, BTreeSet<usize>>,
+    /// Pages of which some parts have come.
+    partial: BTreeMap<u32, Vec<u8>>,
+}
+
+/// What became of a part of a page.
+enum Landed {
+    /// It is not expected, or others are.
+    Nothing,
+    /// The page is whole.
+    Page(Vec<u8>),
+    /// It is not of a page's length.
+    Misshapen,
+}
+
+impl Landing {
+    fn new(pages: BTreeSet<u32>, peers: usize) -> Self {
+        let missing = pages.into_iter().map(|page| (page, (0..peers).collect())).collect();
+        Self { missing, partial: BTreeMap::new() }
+    }
+
+    /// Takes the part of a page of `page_bytes` that a peer has.
+    fn take(
+        &mut self,
+        (page, peer): (u32, usize),
+        part: Vec<u8>,
+        recut: &Recut,
+        page_bytes: usize,
+    ) -> Landed {
+        let Some(peers) = self.missing.get_mut(&page) else { return Landed::Nothing };
+        if !peers.remove(&peer) {
+            return Landed::Nothing;
+        }
+        let complete = peers.is_empty();
+        if complete {
+            self.missing.remove(&page);
+        }
+        if recut.is_whole() {
+            return Landed::Page(part);
+        }
+        let mut whole = self.partial.remove(&page).unwrap_or_else(|| vec![0; page_bytes]);
+        match (recut.put(&part, &mut whole), complete) {
+            (false, _) => Landed::Misshapen,
+            (true, true) => Landed::Page(whole),
+            (true, false) => {
+                self.partial.insert(page, whole);
+                Landed::Nothing
+            }
+        }
+    }
 }
 
 /// Works through the queue until the rank loop is gone, or something fails.
@@ -164,18 +225,20 @@ impl<B: Backend> Worker<B> {
                 Ok(())
             }
             Command::Expect { leg, pages } => {
-                self.expected.insert(leg, pages);
+                self.expected.insert(leg, Landing::new(pages, self.device.peers.len()));
                 Ok(())
             }
-            Command::WritePage { leg, page, bytes } => self.land(leg, page, &bytes),
+            Command::WritePage { leg, peer, page, bytes } => self.land(leg, (page, peer), bytes),
             Command::Fence { leg } => {
                 self.expected.remove(&leg);
                 self.report(Input::Leg(leg, LegFact::Fenced))
             }
             Command::Send { leg, from, to, token } => self.send(leg, &from, &to, token),
             Command::Fail { leg, reason } => {
-                // A decode side that cannot be told has given the leg up, or notices that its connection is gone.
-                let _unreachable = self.device.fabric.as_ref().map(|fabric| fabric.fail(leg, reason));
+                for link in &self.device.links {
+                    // A decode side that cannot be told has given the leg up, or notices that its connection is gone.
+                    let _unreachable = link.fail(leg, reason);
+                }
                 Ok(())
             }
             Command::Abandon { leg } => self.report(Input::WriteFailed(leg)),
@@ -204,21 +267,23 @@ impl<B: Backend> Worker<B> {
         self.report(Input::Retired { forward, tokens: tokens.into_iter().map(TokenId).collect(), micros })
     }
 
-    fn land(&mut self, leg: Leg, page: u32, bytes: &[u8]) -> Result<(), RankError> {
-        let Some(missing) = self.expected.get_mut(&leg) else { return Ok(()) };
-        if !missing.remove(&page) {
-            return Ok(());
-        }
-        let Device { model, cache, .. } = &mut self.device;
-        match model.write_page(cache, page, bytes) {
+    fn land(&mut self, leg: Leg, (page, peer): (u32, usize), part: Vec<u8>) -> Result<(), RankError> {
+        let Device { model, cache, peers, .. } = &mut self.device;
+        let Some((landing, recut)) = self.expected.get_mut(&leg).zip(peers.get(peer)) else { return Ok(()) };
+        let bytes = match landing.take((page, peer), part, recut, cache.page_bytes()) {
+            Landed::Nothing => return Ok(()),
+            Landed::Page(bytes) => bytes,
+            Landed::Misshapen => return self.report(Input::Leg(leg, unsound(leg))),
+        };
+        let landed = landing.missing.is_empty();
+        match model.write_page(cache, page, &bytes) {
             Ok(()) => {}
             Err(error @ CacheError::Backend(_)) => return Err(error.into()),
             Err(CacheError::Page { .. } | CacheError::PageBytes { .. } | CacheError::Size { .. }) => {
-                let row = MetadataRow { echo: leg, token: TokenId(0), sound: false };
-                return self.report(Input::Leg(leg, LegFact::RowLanded(row)));
+                return self.report(Input::Leg(leg, unsound(leg)));
             }
         }
-        if !missing.is_empty() {
+        if !landed {
             return Ok(());
         }
         self.expected.remove(&leg);
@@ -227,16 +292,20 @@ impl<B: Backend> Worker<B> {
 
     /// Posts a leg's writes. What fails here fails the leg, not the rank.
     fn send(&mut self, leg: Leg, from: &[PageId], to: &[u32], token: TokenId) -> Result<(), RankError> {
-        let Some(fabric) = self.device.fabric.clone() else { return Ok(()) };
+        let Device { model, cache, peers, links, .. } = &mut self.device;
         for (index, (PageId(source), target)) in (0..).zip(from.iter().zip(to)) {
-            let Device { model, cache, .. } = &mut self.device;
-            let bytes = model.read_page(cache, *source)?;
-            if fabric.write_page(leg, index, *target, bytes).is_err() {
+            let page = model.read_page(cache, *source)?;
+            let parts = links.iter().zip(peers.iter());
+            let mut posted =
+                parts.map(|(link, recut)| link.write_page(leg, index, *target, recut.taken(&page)));
+            if posted.any(|posted| posted.is_err()) {
                 return self.report(Input::WriteFailed(leg));
             }
         }
         let row = crate::fabric::Row { echo: leg, first_token: token.0 };
-        if fabric.write_row(leg, row).is_err() { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
+        let posted = links.iter().map(|link| link.write_row(leg, row));
+        let failed = posted.filter(Result::is_err).count() > 0;
+        if failed { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
     }
 }
 

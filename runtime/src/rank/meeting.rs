@@ -1,17 +1,20 @@
-//! Where rank i of the decode group and rank i of the prefill group meet: at a path that both know, or over TCP through a bootstrap server.
+//! Where ranks of the two groups meet that have heads in common: at a path that both know, or over TCP through a bootstrap server.
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::error::RankError;
 use super::site::Site;
 use crate::bootstrap::{Coordinates, Layout, RankFinder, Registrar, Registration, Wanted};
+use crate::engine::Config;
 use crate::fabric::{
     Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricLimits, Pair, PrefillFabric,
     PrefillInbound, Retry,
 };
 use crate::launch::RankPlan;
 use crate::supervisor::say;
+use crate::wire::Role;
 
 /// The time between two tries, as is the convention.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -23,13 +26,15 @@ pub(super) fn listen(
     plan: &RankPlan,
     site: &Site,
     limits: FabricLimits,
-    sink: impl Fn(PrefillInbound) + Send + 'static,
+    peers: &[Peer],
+    sink: impl Fn(usize, PrefillInbound) + Send + 'static,
 ) -> Result<(PrefillFabric, Option<Registrar>), RankError> {
     let (wanted, server) = match plan.bootstrap {
         Some(server) => (Address::Tcp(SocketAddr::new(site.bind(), 0)), Some(server)),
-        None => (path(plan), None),
+        None => (path(plan, plan.rank), None),
     };
-    let fabric = PrefillFabric::listen(&wanted, pair(plan), limits, sink)?;
+    let pairs: Vec<Pair> = peers.iter().map(|peer| pair(plan, peer)).collect();
+    let fabric = PrefillFabric::listen(&wanted, &pairs, limits, sink)?;
     let registrar = match (fabric.address(), server) {
         (Address::Tcp(bound), Some(server)) => {
             Some(register(plan, SocketAddr::new(site.address(), bound.port()), server)?)
@@ -39,18 +44,19 @@ pub(super) fn listen(
     Ok((fabric, registrar))
 }
 
-/// Opens a decode rank's end of the fabric.
+/// Opens a decode rank's end of the fabric to a prefill rank.
 pub(super) fn connect(
     plan: &RankPlan,
     limits: FabricLimits,
+    peer: &Peer,
     sink: impl Fn(DecodeInbound<'_>) + Send + 'static,
 ) -> Result<DecodeFabric, RankError> {
-    let &RankPlan { rank, size, page_size, epoch, handshake_tries: count, .. } = plan;
-    let caller = Caller { pair: pair(plan), epoch };
+    let &RankPlan { peers: size, page_size, epoch, handshake_tries: count, .. } = plan;
+    let (rank, caller) = (peer.rank, Caller { pair: pair(plan, peer), epoch });
     let fabric = match plan.bootstrap {
         None => {
             let often = Retry { first: QUICK, interval: QUICK, count: count.saturating_mul(10) };
-            DecodeFabric::connect(path(plan), caller, often, limits, sink)
+            DecodeFabric::connect(path(plan, rank), caller, often, limits, sink)
         }
         Some(server) => {
             let wanted = Wanted { rank, size, page_size, epoch };
@@ -78,10 +84,35 @@ fn register(plan: &RankPlan, address: SocketAddr, server: SocketAddr) -> Result<
     Ok(registrar.map_err(|error| FabricError::io("starting to register", &error))?)
 }
 
-fn path(plan: &RankPlan) -> Address {
-    Address::Unix(plan.run_directory.join(format!("kv.{}.sock", plan.rank)))
+/// Where a prefill rank listens on the same machine.
+fn path(plan: &RankPlan, rank: u32) -> Address {
+    Address::Unix(plan.run_directory.join(format!("kv.{rank}.sock")))
 }
 
-fn pair(plan: &RankPlan) -> Pair {
-    Pair { deployment: plan.deployment, rank: plan.rank }
+fn pair(plan: &RankPlan, peer: &Peer) -> Pair {
+    let deployment = plan.deployment;
+    match plan.role {
+        Role::Decode => Pair { deployment, decode: plan.rank, prefill: peer.rank },
+        Role::Prefill => Pair { deployment, decode: peer.rank, prefill: plan.rank },
+    }
+}
+
+/// A rank of the other group that has heads of this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Peer {
+    /// Its index in its group.
+    pub(super) rank: u32,
+    /// The heads that both have, counted over the whole model.
+    pub(super) heads: Range<usize>,
+}
+
+/// The ranks of the other group that have heads of this one.
+pub(super) fn peers(plan: &RankPlan, model: &Config) -> Vec<Peer> {
+    let own = model.kv_heads_of(plan.rank as usize, plan.size as usize);
+    let peer = |rank: u32| {
+        let theirs = model.kv_heads_of(rank as usize, plan.peers as usize);
+        let heads = own.start.max(theirs.start)..own.end.min(theirs.end);
+        (!heads.is_empty()).then_some(Peer { rank, heads })
+    };
+    (0..plan.peers).filter_map(peer).collect()
 }

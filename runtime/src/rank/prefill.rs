@@ -199,7 +199,7 @@ mod tests {
     /// or its slot and pages are held for ever.
     #[test]
     fn prefill_hands_settle_the_writes_of_a_void_leg_when_the_peer_goes() {
-        let (queue, commands) = device::queue(4);
+        let (queue, commands) = device::queue(4, 1);
         let (mut hands, mut facts) = (PrefillHands::new(queue, true), Vec::new());
         hands.take(tokens(0), &mut facts).unwrap();
         hands.take(Input::Prefill(PrefillInbound::List { leg: leg(0), pages: vec![5] }), &mut facts).unwrap();

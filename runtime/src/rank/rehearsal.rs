@@ -507,7 +507,7 @@ fn lead<R: Rehearsed>(header: Header, trace: &str) -> Result<u64, Departure> {
     let machine = RankMachine::<R>::new(Arc::new(configuration), rank).map_err(|error| unprepared(&error))?;
     let recorder = Arc::default();
     let (inbox, inputs) = Inputs::new(&recorder);
-    let (device, commands) = device::queue(pages);
+    let (device, commands) = device::queue(pages, 1);
     // Nobody listens: the loop is never due to report.
     let (line, _front_end) = UnixStream::pair().map_err(|error| unprepared(&error))?;
     let front = Front::new(RankEnd::of(line).map_err(|error| unprepared(&error))?.sender);

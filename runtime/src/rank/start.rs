@@ -53,9 +53,9 @@ pub fn run_enlisted(enlisted: Enlisted) -> ExitCode {
 }
 
 /// This rank's share of the machine's cores, of which the ranks of both groups have as many.
-fn threads(size: u32) -> usize {
+fn threads(plan: &RankPlan) -> usize {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    (cores / (2 * size as usize)).max(1)
+    (cores / (plan.size.saturating_add(plan.peers) as usize).max(1)).max(1)
 }
 
 /// Both directions of a rank's line to the front end.
@@ -113,7 +113,7 @@ impl<'a> Life<'a> {
         read_front(receiver, inbox.clone(), Arc::clone(&self.parting))?;
         let line = Line { front, inbox, inputs };
         match self.plan.device {
-            RankDevice::Cpu => self.serve_on(CpuBackend::new(threads(self.plan.size))?, line, last_ticket),
+            RankDevice::Cpu => self.serve_on(CpuBackend::new(threads(self.plan))?, line, last_ticket),
             RankDevice::Cuda { ordinal, kv_type, .. } => {
                 self.serve_on(DeviceBackend::new(Cuda::open(ordinal)?, kv_type), line, last_ticket)
             }

@@ -16,8 +16,6 @@ use lockstep_spec::ids::Epoch;
 /// What launchers' ranks must be, and what they are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallPlan {
-    /// Ranks of each group.
-    pub size: u32,
     /// Digest of the model's `config.json`.
     pub model: u64,
     /// What both groups have in common.
@@ -95,7 +93,7 @@ impl Anteroom {
     /// What tells a rank from those of this deployment.
     fn stranger(&self, enlistment: &Enlistment, name: RankName) -> Option<String> {
         let Enlistment { version: theirs, model, rank, size, kv_type, .. } = enlistment;
-        let (ours, wanted) = (version(), self.plan.size);
+        let (ours, wanted) = (version(), self.plan.terms.sizes.of(name.role));
         if *theirs != ours {
             return Some(format!(
                 "it is lockstep {:?}, and this {ours}: start the same program everywhere",
@@ -103,9 +101,9 @@ impl Anteroom {
             ));
         }
         if *size != wanted || *rank >= wanted {
-            let (role, flag) = (name.role, "--tp");
+            let role = name.role;
             return Some(format!(
-                "it is rank {rank} of {size}, and the {role} group has {wanted} ranks: compare {flag} with the launcher's number"
+                "it is rank {rank} of {size}, and the {role} group has {wanted} ranks: compare --tp (or --{role}-tp) with the launcher's number"
             ));
         }
         if *model != self.plan.model {
@@ -162,10 +160,10 @@ impl Anteroom {
     }
 
     fn names(&self) -> impl Iterator<Item = RankName> + use<> {
-        let size = self.plan.size;
+        let sizes = self.plan.terms.sizes;
         [Role::Decode, Role::Prefill]
             .into_iter()
-            .flat_map(move |role| (0..size).map(move |rank| RankName { role, rank }))
+            .flat_map(move |role| (0..sizes.of(role)).map(move |rank| RankName { role, rank }))
     }
 
     fn forget_gone(&mut self) {
@@ -177,12 +175,13 @@ impl Anteroom {
 mod tests {
     use super::*;
     use crate::launch::Mode;
-    use crate::wire::Meeting;
+    use crate::wire::{Meeting, Sizes};
     use std::net::{Ipv4Addr, SocketAddr};
 
     fn plan() -> CallPlan {
         let terms = Terms {
             deployment: 1,
+            sizes: Sizes { decode: 2, prefill: 2 },
             bootstrap: SocketAddr::from(([0, 0, 0, 0], 8998)),
             handshake_tries: 2,
             mode: Mode::Overlap,
@@ -192,7 +191,7 @@ mod tests {
             chunk_tokens: 6,
             unchecked: false,
         };
-        CallPlan { size: 2, model: 7, terms, absence: Duration::ZERO }
+        CallPlan { model: 7, terms, absence: Duration::ZERO }
     }
 
     fn enlistment(role: Role, rank: u32) -> Enlistment {

@@ -34,7 +34,7 @@ impl Source {
     pub(crate) fn new(muster: Muster) -> Self {
         match muster {
             Muster::Called(listener, plan) => {
-                let most = STRANGERS + 4 * plan.size as usize;
+                let most = STRANGERS + 2 * plan.terms.sizes.total() as usize;
                 Self::Called(listener, Anteroom::new(plan), Arc::new(Semaphore::new(most)))
             }
             Muster::Started(listener, plan) => Self::Started(listener, Nursery::new(plan)),

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Role;
+use super::{Role, Sizes};
 use crate::launch::Mode;
 use lockstep_spec::ids::Epoch;
 
@@ -82,6 +82,8 @@ pub struct Assignment {
 pub struct Terms {
     /// Number that no other deployment has.
     pub deployment: u64,
+    /// Ranks of the groups.
+    pub sizes: Sizes,
     /// The bootstrap server; an unspecified address stands for the one at which a rank reaches the front end.
     pub bootstrap: SocketAddr,
     /// Times that a decode rank tries to reach its prefill rank, a second apart.

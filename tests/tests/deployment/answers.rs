@@ -61,6 +61,22 @@ fn answers_are_the_references_in_groups_of_three() {
     check_modes(3, &[""]);
 }
 
+/// A rank has one peer or several; where three meet two, heads are shared out across.
+#[test]
+fn answers_are_the_references_where_groups_differ_in_size() {
+    let cases = [([1, 2], ""), ([4, 2], "--fabric tcp"), ([2, 3], "--no-overlap")];
+    for ([prefill, decode], flags) in cases {
+        let server = Deployment::start(&format!("--prefill-tp {prefill} --decode-tp {decode} {flags}"));
+        assert!(
+            server.ready.contains(&format!("prefill tp {prefill}, decode tp {decode}")),
+            "{}",
+            server.ready
+        );
+        check_all(&server);
+        server.wait_until_drained(256);
+    }
+}
+
 #[test]
 fn answers_are_the_references_in_groups_of_four() {
     check_group(4);

@@ -128,7 +128,7 @@ fn prefill_refuses_another_version_another_pair_and_an_older_epoch(room: &Room) 
     assert!(matches!(other.receive(), ToDecode::Refused { .. }));
     let why = FabricError::Version { ours: VERSION, theirs: VERSION + 1 };
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
-    let theirs = Pair { rank: 2, ..CALLER.pair };
+    let theirs = Pair { prefill: 1, ..CALLER.pair };
     let stranger = RawPeer::call_as(&room.address, theirs, 3, VERSION);
     assert!(matches!(stranger.receive(), ToDecode::Refused { .. }));
     let why = FabricError::OtherPair { ours: CALLER.pair, theirs };
@@ -146,12 +146,12 @@ fn prefill_refuses_another_version_another_pair_and_an_older_epoch(room: &Room) 
 
 fn prefill_lets_a_newer_epoch_replace_the_older(room: &Room) {
     let (sender, lists) = std::sync::mpsc::channel();
-    let sink = move |inbound| {
+    let sink = move |_, inbound| {
         // A report that takes its time shows whether the next connection waits for it.
         thread::sleep(Duration::from_millis(100));
         drop(sender.send(inbound));
     };
-    let prefill = PrefillFabric::listen(&room.address, CALLER.pair, LIMITS, sink).unwrap();
+    let prefill = PrefillFabric::listen(&room.address, &[CALLER.pair], LIMITS, sink).unwrap();
     let old = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(old.receive(), ToDecode::Opened { .. }));
     let new = RawPeer::call(&room.address, 4, VERSION);
@@ -161,7 +161,10 @@ fn prefill_lets_a_newer_epoch_replace_the_older(room: &Room) {
     assert!(old.is_closed());
     new.send(&ToPrefill::Hello { leg: Leg { epoch: Epoch(4), ..LEG } }, &[]);
     assert!(matches!(new.receive(), ToDecode::HelloAck { .. }));
-    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::OtherEpoch { leg: LEG, connected: 4 }));
+    assert_eq!(
+        prefill.to(0).unwrap().write_row(LEG, ROW),
+        Err(FabricError::OtherEpoch { leg: LEG, connected: 4 })
+    );
 }
 
 fn prefill_gives_up_a_peer_that_does_not_read(room: &Room) {
@@ -172,21 +175,21 @@ fn prefill_gives_up_a_peer_that_does_not_read(room: &Room) {
         ..LIMITS
     };
     let (sender, lists) = std::sync::mpsc::channel();
-    let sink = move |inbound| drop(sender.send(inbound));
-    let prefill = PrefillFabric::listen(&room.address, CALLER.pair, limits, sink).unwrap();
+    let sink = move |_, inbound| drop(sender.send(inbound));
+    let prefill = PrefillFabric::listen(&room.address, &[CALLER.pair], limits, sink).unwrap();
     let stuck = RawPeer::call(&room.address, 3, VERSION);
     assert!(matches!(stuck.receive(), ToDecode::Opened { .. }));
     stuck.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(stuck.receive(), ToDecode::HelloAck { .. }));
     let started = Instant::now();
-    let write = || prefill.write_page(LEG, 0, 1, vec![0; limits.page_bytes]);
+    let write = || prefill.to(0).unwrap().write_page(LEG, 0, 1, vec![0; limits.page_bytes]);
     // A queue may be full for a moment only because its writer has no core.
     let refused = std::iter::repeat_with(write).filter_map(Result::err);
     assert_ne!(refused.take_while(|why| *why == FabricError::QueueFull).count(), 0);
     let why = FabricError::Stuck;
     assert_eq!(next(&lists), PrefillInbound::PeerGone { epoch: 3, why });
     assert!(started.elapsed() < limits.write_deadline * 5);
-    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
+    assert_eq!(prefill.to(0).unwrap().write_row(LEG, ROW), Err(FabricError::Disconnected));
 }
 
 fn decode_stops_while_its_peer_keeps_writing(room: &Room) {
@@ -195,7 +198,7 @@ fn decode_stops_while_its_peer_keeps_writing(room: &Room) {
     grant(&decode, &heard, LEG, &[1]);
     let started = Instant::now();
     thread::scope(|scope| {
-        scope.spawn(|| while prefill.write_page(LEG, 0, 1, vec![0; 64]).is_ok() {});
+        scope.spawn(|| while prefill.to(0).unwrap().write_page(LEG, 0, 1, vec![0; 64]).is_ok() {});
         while !matches!(next(&heard), Heard::Page(..)) {}
         drop(decode);
     });

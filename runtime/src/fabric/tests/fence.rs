@@ -52,7 +52,7 @@ fn fence_holds_against_racing_writes(room: &Room) {
         thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..8 {
-                    prefill.write_page(leg, 0, 5, vec![0; 64]).unwrap();
+                    prefill.to(0).unwrap().write_page(leg, 0, 5, vec![0; 64]).unwrap();
                 }
             });
             thread::sleep(Duration::from_micros(u64::from(number % 50) * 10));
@@ -76,10 +76,10 @@ fn fence_cuts_off_a_list_that_is_used_late(room: &Room) {
     grant(&decode, &heard, attempt(2), &[7]);
     // Prefill has both lists and acts on the old one first: same page, dead grant.
     assert!(matches!(next(&lists), PrefillInbound::List { leg, .. } if leg == attempt(1)));
-    prefill.write_page(attempt(1), 0, 7, vec![1]).unwrap();
-    prefill.write_row(attempt(1), ROW).unwrap();
-    prefill.fail(attempt(1), "late").unwrap();
-    prefill.write_page(attempt(2), 0, 7, vec![2]).unwrap();
+    prefill.to(0).unwrap().write_page(attempt(1), 0, 7, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_row(attempt(1), ROW).unwrap();
+    prefill.to(0).unwrap().fail(attempt(1), "late").unwrap();
+    prefill.to(0).unwrap().write_page(attempt(2), 0, 7, vec![2]).unwrap();
     assert_eq!(next(&heard), Heard::Page(attempt(2), 0, 7, vec![2]));
     assert_eq!(decode.dropped(), 3);
 }
@@ -88,11 +88,11 @@ fn fence_admits_only_the_pages_of_the_grant(room: &Room) {
     let (prefill, _lists) = prefill(&room.address);
     let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[7, 8]);
-    prefill.write_page(LEG, 0, 8, vec![1]).unwrap();
-    prefill.write_page(LEG, 2, 8, vec![1]).unwrap();
-    prefill.write_page(LEG, u32::MAX, 8, vec![1]).unwrap();
-    prefill.write_page(attempt(9), 0, 7, vec![1]).unwrap();
-    prefill.write_page(LEG, 1, 8, vec![2]).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 0, 8, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 2, 8, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, u32::MAX, 8, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_page(attempt(9), 0, 7, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 1, 8, vec![2]).unwrap();
     assert_eq!(next(&heard), Heard::Page(LEG, 1, 8, vec![2]));
     assert_eq!(decode.dropped(), 4);
 }
@@ -101,8 +101,8 @@ fn fence_closes_with_the_row(room: &Room) {
     let (prefill, _lists) = prefill(&room.address);
     let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[7]);
-    prefill.write_row(LEG, ROW).unwrap();
-    prefill.write_page(LEG, 0, 7, vec![1]).unwrap();
+    prefill.to(0).unwrap().write_row(LEG, ROW).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 0, 7, vec![1]).unwrap();
     assert_eq!(next(&heard), Heard::Row(LEG, ROW));
     await_dropped(&decode, 1);
     assert!(heard.try_recv().is_err());

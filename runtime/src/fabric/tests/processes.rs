@@ -23,7 +23,7 @@ fn process_prefill() {
     println!("listening");
     while let Ok(inbound) = lists.recv_timeout(WAIT * 2) {
         if let PrefillInbound::List { leg, pages, .. } = inbound {
-            prefill.write_page(leg, 0, pages[0], vec![7; 100]).unwrap();
+            prefill.to(0).unwrap().write_page(leg, 0, pages[0], vec![7; 100]).unwrap();
         }
     }
 }

@@ -14,9 +14,9 @@ fn round_trip_brings_pages_then_the_row(room: &Room) {
     grant(&decode, &heard, LEG, &[40, 41]);
     let (leg, pages) = (LEG, vec![40, 41]);
     assert_eq!(next(&lists), PrefillInbound::List { leg, pages });
-    prefill.write_page(LEG, 0, 40, vec![1; LIMITS.page_bytes]).unwrap();
-    prefill.write_page(LEG, 1, 41, vec![2; 3]).unwrap();
-    prefill.write_row(LEG, ROW).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 0, 40, vec![1; LIMITS.page_bytes]).unwrap();
+    prefill.to(0).unwrap().write_page(LEG, 1, 41, vec![2; 3]).unwrap();
+    prefill.to(0).unwrap().write_row(LEG, ROW).unwrap();
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![1; LIMITS.page_bytes]));
     assert_eq!(next(&heard), Heard::Page(LEG, 1, 41, vec![2; 3]));
     assert_eq!(next(&heard), Heard::Row(LEG, ROW));
@@ -29,7 +29,7 @@ fn round_trip_delivers_a_row_of_another_echo_as_it_is(room: &Room) {
     let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     let odd = Row { echo: Leg { attempt: Attempt(0), ..LEG }, ..ROW };
-    prefill.write_row(LEG, odd).unwrap();
+    prefill.to(0).unwrap().write_row(LEG, odd).unwrap();
     assert_eq!(next(&heard), Heard::Row(LEG, odd));
 }
 
@@ -38,7 +38,7 @@ fn round_trip_brings_a_failure_in_prefills_words(room: &Room) {
     let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[40]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
-    prefill.fail(LEG, "prompt digest differs").unwrap();
+    prefill.to(0).unwrap().fail(LEG, "prompt digest differs").unwrap();
     let reason = LegFailure::Prefill("prompt digest differs".to_owned());
     assert_eq!(next(&heard), Heard::LegFailed(LEG, reason));
     assert_eq!(next(&lists), PrefillInbound::Written { leg: LEG });
@@ -69,14 +69,14 @@ fn publish_is_refused_out_of_turn(room: &Room) {
 
 fn write_is_refused_for_another_epoch_and_over_the_limit(room: &Room) {
     let (prefill, lists) = prefill(&room.address);
-    assert_eq!(prefill.write_row(LEG, ROW), Err(FabricError::Disconnected));
+    assert_eq!(prefill.to(0).unwrap().write_row(LEG, ROW), Err(FabricError::Disconnected));
     let (decode, heard) = decode(&room.address, RETRY);
     grant(&decode, &heard, LEG, &[1]);
     assert!(matches!(next(&lists), PrefillInbound::List { .. }));
     let leg = Leg { epoch: Epoch(2), ..LEG };
-    assert_eq!(prefill.fail(leg, "old"), Err(FabricError::OtherEpoch { leg, connected: 3 }));
+    assert_eq!(prefill.to(0).unwrap().fail(leg, "old"), Err(FabricError::OtherEpoch { leg, connected: 3 }));
     let long = vec![0; LIMITS.page_bytes + 1];
-    assert!(matches!(prefill.write_page(LEG, 0, 1, long), Err(FabricError::Oversize { .. })));
+    assert!(matches!(prefill.to(0).unwrap().write_page(LEG, 0, 1, long), Err(FabricError::Oversize { .. })));
 }
 
 fn page_with_a_wrong_checksum_is_reported_and_withheld(room: &Room) {

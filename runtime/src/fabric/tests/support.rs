@@ -34,7 +34,8 @@ pub(super) const LIMITS: FabricLimits = FabricLimits {
 pub(super) const RETRY: Retry =
     Retry { first: Duration::from_millis(50), interval: Duration::from_millis(50), count: 40 };
 
-pub(super) const CALLER: Caller = Caller { pair: Pair { deployment: 7, rank: 1 }, epoch: LEG.epoch.0 };
+pub(super) const CALLER: Caller =
+    Caller { pair: Pair { deployment: 7, decode: 1, prefill: 2 }, epoch: LEG.epoch.0 };
 
 pub(super) const LEG: Leg =
     Leg { epoch: Epoch(3), slot: SlotIndex(1), generation: Generation(2), attempt: Attempt(1) };
@@ -118,12 +119,12 @@ pub(super) use on_each_fabric;
 
 pub(super) fn prefill(address: &Address) -> (PrefillFabric, Receiver<PrefillInbound>) {
     let (sender, heard) = channel();
-    let fabric = PrefillFabric::listen(address, CALLER.pair, LIMITS, forward(sender)).unwrap();
+    let fabric = PrefillFabric::listen(address, &[CALLER.pair], LIMITS, forward(sender)).unwrap();
     (fabric, heard)
 }
 
-fn forward(sender: Sender<PrefillInbound>) -> impl Fn(PrefillInbound) + Send + 'static {
-    move |inbound| drop(sender.send(inbound))
+fn forward(sender: Sender<PrefillInbound>) -> impl Fn(usize, PrefillInbound) + Send + 'static {
+    move |_, inbound| drop(sender.send(inbound))
 }
 
 pub(super) fn decode(address: &Address, retry: Retry) -> (DecodeFabric, Receiver<Heard>) {

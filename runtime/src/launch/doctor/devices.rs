@@ -58,7 +58,7 @@ fn collectives() -> Finding {
 
 /// What would compute, and whether it fits.
 fn placement(serve: &ServeFlags, devices: &[DeviceFacts], needs: Option<Needs>) -> Vec<Finding> {
-    let tp = serve.group.tp;
+    let tp = serve.group.sizes().largest();
     let placed = serve.group.device.place(tp);
     let mut findings = vec![Finding::judged("computes", placed.as_ref())];
     if let (Ok(Placement::Cuda { ordinals, .. }), Some(needs)) = (&placed, needs) {

@@ -7,21 +7,22 @@ use rustix::fs::statvfs;
 use super::finding::{Finding, size};
 use super::model::Needs;
 use crate::launch::cli::GroupFlags;
+use crate::wire::Sizes;
 
 /// What NCCL takes of it for two ranks that share a machine, roughly.
 const SHARED_MEMORY: u64 = 64 << 20;
 
 pub(super) fn examine(flags: &GroupFlags, needs: Option<Needs>) -> Vec<Finding> {
-    let mut findings = vec![cores(flags.tp)];
+    let mut findings = vec![cores(flags.sizes())];
     findings.extend(available_memory().map(|available| memory(available, needs)));
     findings.extend(shared_memory());
     findings
 }
 
-fn cores(tp: u32) -> Finding {
+fn cores(sizes: Sizes) -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let found = format!("{cores}, for {} ranks of two groups", 2 * tp);
-    match cores >= 2 * tp as usize {
+    let found = format!("{cores}, for {} ranks of two groups", sizes.total());
+    match cores >= sizes.total() as usize {
         true => Finding::good("cores", found),
         false => {
             Finding::note("cores", found, "ranks take turns on them; a smaller --tp or more cores are faster")

@@ -44,7 +44,7 @@ pub(super) fn examine(flags: &GroupFlags, parts: &Parts) -> (Vec<Finding>, Optio
             return (findings, None);
         }
     };
-    findings.push(group_size(&config, flags.tp as usize));
+    findings.push(group_size(&config, flags.sizes().largest() as usize));
     let bytes = weight_bytes(directory);
     findings.push(weights(directory, bytes));
     let needs = Needs { weights: bytes, pages: page_bytes(&config, flags) };
