@@ -23,7 +23,7 @@
 //! let a peer write.
 //!
 //! A link joins decode rank `k mod N` and prefill rank `k mod M`, for as many links as the larger group has ranks. The runtime deploys
-//! groups of equal size, where each rank has one link; of other sizes a rank has several, and counts as shaken, listed, written or whole
+//! groups of equal size by default, where each rank has one link; of other sizes a rank has several, and counts as shaken, listed, written or whole
 //! once all are.
 //!
 //! One reduction: a group's round is one step. A rank takes facts between rounds alone (its loop waits in the collectives), ranks of a

@@ -73,6 +73,11 @@ fn recovery_from_the_death_of_each_rank_alone_without_overlap() {
     check_each_rank("--tp 1 --no-overlap");
 }
 
+#[test]
+fn recovery_from_the_death_of_each_rank_of_groups_that_differ_in_size() {
+    check_each_rank("--prefill-tp 1 --decode-tp 2");
+}
+
 /// Streams that were retracted, wait for pages, or wait for a slot go on as well.
 #[test]
 fn recovery_under_page_pressure() {
