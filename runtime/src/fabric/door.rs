@@ -94,7 +94,7 @@ impl Porter {
         if version != VERSION {
             return Err(FabricError::Version { ours: VERSION, theirs: version });
         }
-        let ours = self.shared.pair;
+        let ours = self.shared.pair();
         if pair != ours {
             return Err(FabricError::OtherPair { ours, theirs: pair });
         }

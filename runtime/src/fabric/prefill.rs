@@ -69,7 +69,7 @@ pub struct PrefillFabric {
 
 /// What the door, the connection and the callers share.
 pub(super) struct Shared {
-    pub(super) pair: Pair,
+    pair: Mutex<Pair>,
     pub(super) limits: FabricLimits,
     sink: Mutex<Sink>,
     link: Mutex<Option<Link>>,
@@ -98,7 +98,7 @@ impl PrefillFabric {
         let (gate, address) =
             Gate::open(address).map_err(|error| FabricError::io("listening for the decode rank", &error))?;
         let shared = Arc::new(Shared {
-            pair,
+            pair: Mutex::new(pair),
             limits,
             sink: Mutex::new(Box::new(sink)),
             link: Mutex::new(None),
@@ -115,6 +115,11 @@ impl PrefillFabric {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Lets the decode rank of another deployment in from now on, and nobody else.
+    pub fn admit(&self, deployment: u64) {
+        self.shared.pair.lock().unwrap_or_else(PoisonError::into_inner).deployment = deployment;
     }
 
     /// Queues one page: `index` in the published list, `page` as decode numbers it. The bytes are
@@ -180,6 +185,11 @@ impl Shared {
 
     pub(super) fn report(&self, inbound: PrefillInbound) {
         (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(inbound);
+    }
+
+    /// The pair that a connection must name.
+    pub(super) fn pair(&self) -> Pair {
+        *self.pair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -62,7 +62,7 @@ fn submitted(id: u64, generated: u32) -> FrontToRank {
 }
 
 fn submission() -> Submission {
-    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true }
+    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true, room: None }
 }
 
 fn token(request: u64, index: u32) -> RankToFront {

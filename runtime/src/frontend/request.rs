@@ -24,6 +24,18 @@ pub(crate) struct CompletionRequest {
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) ignore_eos: bool,
+    pub(crate) bootstrap: Bootstrap,
+}
+
+/// Where a router has a request prefilled, as in SGLang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bootstrap {
+    /// The host of the prefill side's bootstrap server.
+    pub(crate) host: Option<String>,
+    /// Its port.
+    pub(crate) port: Option<u16>,
+    /// The name by which the request's two halves are paired.
+    pub(crate) room: Option<u64>,
 }
 
 impl CompletionRequest {
@@ -43,6 +55,11 @@ impl CompletionRequest {
             stream,
             include_usage: include_usage(&fields, stream)?,
             ignore_eos: flag(&fields, "ignore_eos")?,
+            bootstrap: Bootstrap {
+                host: field(&fields, "bootstrap_host", "a host name or address")?,
+                port: field(&fields, "bootstrap_port", "a port")?,
+                room: field(&fields, "bootstrap_room", "a whole number below 2^64")?,
+            },
         })
     }
 }
@@ -147,6 +164,7 @@ mod tests {
             stream: false,
             include_usage: false,
             ignore_eos: false,
+            bootstrap: Bootstrap::default(),
         };
         assert_eq!(request, expected);
         let null = json!({"model": null, "prompt": "a", "max_tokens": null, "stream": null, "stop": null});

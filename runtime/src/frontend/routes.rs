@@ -1,5 +1,6 @@
 //! The HTTP routes, and what a request must pass before it is accepted.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ use super::desk::Desk;
 use super::error::ApiError;
 use super::journal::Submission;
 use super::metrics;
+use super::pairing;
+use super::pairing::Pairing;
 use super::pause;
 use super::request::{CompletionRequest, Prompt};
 use super::stream::Answer;
@@ -36,12 +39,28 @@ pub struct Service {
     pub codec: Arc<dyn TextCodec>,
     /// The model's name.
     pub model: String,
+    /// The bootstrap server of the prefill side, where that is a deployment of its own.
+    pub prefill: Option<SocketAddr>,
 }
 
-/// The routes over a service.
+/// The routes over a service that decodes.
 pub fn router(service: Service) -> Router {
-    Router::new()
-        .route("/v1/completions", post(completions))
+    common(Router::new().route("/v1/completions", post(completions)), service)
+}
+
+/// The routes over a service that computes prompts for a decode deployment: a request is answered once that has its first token.
+pub fn prefill_router(service: Service, pairing: Arc<Pairing>) -> Router {
+    let wait = async move |State(service): State<Service>, request: Request| {
+        let body = body(request).await?;
+        let request = CompletionRequest::parse(&body, &service.model)?;
+        service.desk.room()?;
+        pairing.wait(&request).await.map(|()| pairing::answer(&service.model, request.stream))
+    };
+    common(Router::new().route("/v1/completions", post(wait)), service)
+}
+
+fn common(routes: Router<Service>, service: Service) -> Router {
+    routes
         .route("/v1/models", get(models))
         .route("/pause_generation", post(pause))
         .route("/continue_generation", post(resume))
@@ -100,13 +119,18 @@ async fn live() -> Response {
 async fn completions(State(service): State<Service>, request: Request) -> Result<Response, ApiError> {
     let body = body(request).await?;
     let request = CompletionRequest::parse(&body, &service.model)?;
+    let named = match service.prefill {
+        Some(prefill) => pairing::check(&request.bootstrap, prefill).await?,
+        None => None,
+    };
     let room = service.desk.room()?;
     let prompt = tokenize(&service, request.prompt).await?;
     check_prompt(&prompt, service.desk.plan().vocabulary)?;
     check_capacity(prompt.len(), request.max_tokens, room)?;
 
     let prompt_tokens = prompt.len();
-    let submission = Submission { prompt, max_tokens: request.max_tokens, ignore_eos: request.ignore_eos };
+    let CompletionRequest { max_tokens, ignore_eos, .. } = request;
+    let submission = Submission { prompt, max_tokens, ignore_eos, room: named };
     let live = service.desk.submit(submission)?;
     let answer = Answer::new(live, service.codec.detokenizer(), service.model, prompt_tokens);
     match request.stream {

@@ -101,7 +101,7 @@ impl<'a, B: Backend> Rank<'a, B> {
         let (fabric, _registrar) = meeting::listen(self.plan, self.site, self.fabric_limits(), sink)?;
         let fabric = Arc::new(fabric);
         let (queue, commands) = device::queue(self.configuration.pages);
-        let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0);
+        let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0).admitting(Arc::clone(&fabric));
         self.work(hands, Some(fabric), (queue, commands), inputs, last_ticket)
     }
 

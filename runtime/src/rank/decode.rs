@@ -31,7 +31,8 @@ impl Hands for DecodeHands {
             Input::Leg(leg, fact) => facts.push(Fact::Role((leg, fact))),
             Input::Front(FrontToRank::Submit(request)) => facts.push(Fact::Submitted(request)),
             Input::Front(FrontToRank::Abort { request }) => facts.push(Fact::AbortWanted(RequestId(request))),
-            Input::Front(FrontToRank::Dismiss | FrontToRank::Leg { .. } | FrontToRank::Pause)
+            Input::Front(FrontToRank::Attach { .. } | FrontToRank::Dismiss | FrontToRank::Leg { .. })
+            | Input::Front(FrontToRank::Pause)
             | Input::Front(FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Prefill(_)

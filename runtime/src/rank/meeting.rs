@@ -45,7 +45,7 @@ pub(super) fn connect(
     limits: FabricLimits,
     sink: impl Fn(DecodeInbound<'_>) + Send + 'static,
 ) -> Result<DecodeFabric, RankError> {
-    let &RankPlan { rank, size, page_size, epoch, handshake_tries: count, .. } = plan;
+    let &RankPlan { rank, size, page_size, epoch, apart, handshake_tries: count, .. } = plan;
     let caller = Caller { pair: pair(plan), epoch };
     let fabric = match plan.bootstrap {
         None => {
@@ -53,6 +53,7 @@ pub(super) fn connect(
             DecodeFabric::connect(path(plan), caller, often, limits, sink)
         }
         Some(server) => {
+            let epoch = (!apart).then_some(epoch);
             let wanted = Wanted { rank, size, page_size, epoch };
             let finder = RankFinder::new(server, wanted)
                 .map_err(|error| FabricError::io("preparing to ask the bootstrap server", &error))?;
