@@ -4,16 +4,20 @@
 //! that a launcher started comes over TCP and begins as `enlist` says.
 //! ```text
 //!   front end ── Submit, Abort ─────────▶ decode leader ── LegWanted, Token, Ended ──▶ front end
-//!             ── Leg ───────────────────▶ every prefill rank
+//!             ── Attach, Leg ───────────▶ every prefill rank
 //!             ── Pause, Resume ─────────▶ both leaders
 //!             ── Dismiss, Shutdown ─────▶ every rank ────── Ready, Progress, Fatal ──▶
 //! ```
-//! Reading order: the messages here, then `enlist`, `lines` (bounded lines, no I/O), and `rank_end` (the rank's blocking end).
+//! Where the two groups are deployed apart, their front ends have a line of their own (`between`).
+//!
+//! Reading order: the messages here, then `enlist`, `between`, `lines` (bounded lines, no I/O), and `rank_end` (the rank's blocking end).
 
+mod between;
 mod enlist;
 mod lines;
 mod rank_end;
 
+pub use between::{Attachment, LEAST_WORD_INTERVAL, LONGEST_SILENCE, ToDecode, ToPrefill};
 pub use enlist::{Answer, Assignment, Enlistment, Meeting, Terms, version};
 pub use lines::{LineReader, WireError, encode};
 pub use rank_end::{RankEnd, RankReceiver, RankSender};
@@ -245,6 +249,14 @@ pub enum FrontToRank {
     Abort {
         /// The request.
         request: u64,
+    },
+    /// The prefill group is tied to this decode deployment, and its epochs before `since` are over. To every prefill rank, where the groups are
+    /// deployed apart.
+    Attach {
+        /// Number that no other deployment has.
+        deployment: u64,
+        /// The first epoch that is not over.
+        since: Epoch,
     },
     /// Leave in an orderly way: the other group is lost, and an epoch of other processes follows.
     Dismiss,

@@ -9,11 +9,17 @@
 //! ```
 //! What a group says counts only if it is of the current epoch. The front end raises the epoch before it reads the journal for the next
 //! group, so that nothing which an old group said meanwhile can slip in between.
+//!
+//! Where the prefill group is a deployment of its own it may be away. That explains failures, of which two kinds are heard late or early: an
+//! attempt that fails because of prefill's end may be heard of before the end itself, and counts until then; a request that the group holds
+//! meanwhile may come to its deadline when prefill is there again. So an absence forgives what was counted, and excuses the next failure of
+//! whatever is open.
 
 use crate::counters::{Counter, Counters};
 use crate::decode::phase::Outcome;
 use crate::decode::request::Request;
 use crate::ids::{Epoch, RequestId, TokenId};
+use crate::poll::Reason;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -27,8 +33,10 @@ pub struct Account {
     pub tokens: Vec<TokenId>,
     /// Whether nobody waits for it any more.
     pub abandoned: bool,
-    /// Whether it was submitted once more because an attempt failed.
-    pub retried: bool,
+    /// How often it was submitted once more because an attempt failed, since prefill was last away.
+    pub retries: u32,
+    /// Whether prefill has been away since it was last submitted.
+    pub excused: bool,
 }
 
 impl Account {
@@ -111,13 +119,24 @@ pub struct Journal {
     epoch: Epoch,
     next: RequestId,
     open: BTreeMap<RequestId, Account>,
+    away: bool,
+    /// How often a request is submitted once more because an attempt failed.
+    retries: u32,
 }
 
 impl Journal {
     /// A journal of which nothing is recorded.
     #[must_use]
     pub fn new(epoch: Epoch) -> Self {
-        Self { epoch, next: RequestId(0), open: BTreeMap::new() }
+        Self { epoch, next: RequestId(0), open: BTreeMap::new(), away: false, retries: 1 }
+    }
+
+    /// The same with another number of retries than one. A prefill side that dies ends a connection of each decode rank, each at its own time,
+    /// and each end may fail another attempt of the same request before any of it is known to the front end: so where prefill is a deployment
+    /// of its own, one for each rank.
+    #[must_use]
+    pub fn retrying(self, retries: u32) -> Self {
+        Self { retries, ..self }
     }
 
     /// The current epoch.
@@ -132,12 +151,19 @@ impl Journal {
         &self.open
     }
 
+    /// Whether the prefill side is away: what is submitted now can only fail.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.away
+    }
+
     /// Takes a request in; its number is its place in acceptance order, whatever `wanted` says.
     pub fn accept(&mut self, wanted: Request) -> Request {
         let id = self.next;
         self.next.0 += 1;
         let request = Request { id, generated: 0, ..wanted };
-        self.open.insert(id, Account { request, tokens: Vec::new(), abandoned: false, retried: false });
+        let (tokens, abandoned, excused) = (Vec::new(), false, false);
+        self.open.insert(id, Account { request, tokens, abandoned, retries: 0, excused });
         request
     }
 
@@ -167,7 +193,8 @@ impl Journal {
         Ok(Received::Taken)
     }
 
-    /// Records an end without a token. A request whose attempt failed is tried once more, if somebody still waits for it.
+    /// Records an end without a token. A request whose attempt failed is tried once more, or as often as [`Journal::retrying`] says, if somebody still waits for it; where an absence of
+    /// prefill excuses the failure, it does not count.
     ///
     /// # Errors
     /// A [`JournalFault`] when the request is not open.
@@ -181,8 +208,11 @@ impl Journal {
             return Ok(Received::Late);
         }
         let account = self.open.get_mut(&request).ok_or(JournalFault::Unknown(request))?;
-        if tried_again(outcome) && !account.retried && !account.abandoned {
-            account.retried = true;
+        let counts = tried_again(outcome) && account.retries < self.retries;
+        let again = if account.excused { explained(outcome) } else { counts };
+        if again && !account.abandoned {
+            account.retries += u32::from(!account.excused);
+            account.excused = false;
             return Ok(Received::Again(account.submission()));
         }
         self.open.remove(&request);
@@ -192,6 +222,17 @@ impl Journal {
     /// Notes that nobody waits for a request any more; `true` when the group is to be told, which is once at most.
     pub fn abandon(&mut self, request: RequestId) -> bool {
         self.open.get_mut(&request).is_some_and(|account| !core::mem::replace(&mut account.abandoned, true))
+    }
+
+    /// Notes that the prefill side is away. What is submitted from now on, until [`Journal::prefill_returned`], is to be held back.
+    pub fn prefill_left(&mut self) {
+        self.away = true;
+        self.open.values_mut().for_each(|account| (account.retries, account.excused) = (0, true));
+    }
+
+    /// Notes that a prefill side is there.
+    pub fn prefill_returned(&mut self) {
+        self.away = false;
     }
 
     /// The first `generated` tokens of an open request.
@@ -231,6 +272,11 @@ fn tried_again(outcome: Outcome) -> bool {
         Outcome::Failed(reason) => reason.is_of_one_attempt(),
         Outcome::Stop | Outcome::Length | Outcome::Aborted => false,
     }
+}
+
+/// Whether an absence of prefill may be why a request ended so.
+fn explained(outcome: Outcome) -> bool {
+    tried_again(outcome) || outcome == Outcome::Failed(Reason::DeadlinePassed)
 }
 
 impl Counters for Journal {

@@ -6,7 +6,7 @@
 //! collective: what a peer has seen complete is in the trace of every rank that entered it, however that rank ended.
 
 use crate::configuration::GroupConfiguration;
-use crate::ids::{Leg, RankIndex};
+use crate::ids::{Epoch, Leg, RankIndex};
 use crate::prefill::parts::Part;
 use crate::program::{Event, Posted};
 use crate::ticket::Site;
@@ -55,6 +55,8 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Observation<F> {
+    /// Every epoch of the decode group before this one is over, on the prefill side.
+    Detached(Epoch),
     /// What is a fact by itself.
     Fact(F),
     /// A part of a leg, on the prefill side.

@@ -111,3 +111,30 @@ fn journal_answers_a_leg_with_the_tokens_that_were_sent() {
     let beyond = JournalFault::LegBeyondSent { request, generated: 2, sent: 1 };
     assert_eq!(journal.sent(request, 2), Err(beyond));
 }
+
+#[test]
+fn journal_does_not_count_what_an_absence_of_prefill_explains() {
+    let (mut journal, request) = journal();
+    let (failed, late) = (Outcome::Failed(Reason::TransferFailed), Outcome::Failed(Reason::DeadlinePassed));
+    let is_again = |ended| matches!(ended, Ok(Received::Again(again)) if again.id == request);
+    assert!(is_again(journal.ended(NOW, request, failed)), "heard before prefill's end is");
+    journal.prefill_left();
+    assert!(journal.is_away());
+    journal.prefill_returned();
+    assert!(is_again(journal.ended(NOW, request, late)), "it waited while nobody was there");
+    assert!(is_again(journal.ended(NOW, request, failed)), "what was counted before is forgiven");
+    assert_eq!(journal.ended(NOW, request, failed), Ok(Received::Taken));
+    let next = journal.accept(1, 1, false).id;
+    assert_eq!(journal.ended(NOW, next, late), Ok(Received::Taken), "nothing excuses it");
+}
+
+#[test]
+fn journal_tries_again_as_often_as_it_is_told_to() {
+    let mut journal = Journal::new(NOW).retrying(2);
+    let request = journal.accept(2, 3, false).id;
+    let failed = Outcome::Failed(Reason::TransferFailed);
+    for _ in 0..2 {
+        assert!(matches!(journal.ended(NOW, request, failed), Ok(Received::Again(_))));
+    }
+    assert_eq!(journal.ended(NOW, request, failed), Ok(Received::Taken));
+}

@@ -120,7 +120,7 @@ impl Rank {
             FrontToRank::Leg { leg, tokens, .. } => self.prefill(leg, &tokens),
             FrontToRank::Pause => self.paused = true,
             FrontToRank::Resume => self.paused = false,
-            FrontToRank::Dismiss | FrontToRank::Shutdown => {}
+            FrontToRank::Attach { .. } | FrontToRank::Dismiss | FrontToRank::Shutdown => {}
             FrontToRank::Submit(request) => decode.submit(request, self)?,
         }
         Ok(())

@@ -201,7 +201,7 @@ fn front_end_lane<R: Rules, C: Conduct>(state: &Epochs<R, C>) -> Lane {
     let mut lane = Lane::new("front end").with("epoch", front_end.journal.epoch());
     for (request, account) in front_end.journal.open() {
         let tokens = account.tokens.len();
-        let marks = [(account.abandoned, " abandoned"), (account.retried, " tried again")];
+        let marks = [(account.abandoned, " abandoned"), (account.retries > 0, " tried again")];
         let marks: String = marks.into_iter().filter(|(set, _)| *set).map(|(_, mark)| mark).collect();
         lane = lane.with(format!("{request}"), format!("{tokens} tokens{marks}"));
     }

@@ -63,7 +63,7 @@ fn crash_between_completions<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state:
 }
 
 fn tried_again<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
-    front_end(state).journal.open().values().any(|account| account.retried)
+    front_end(state).journal.open().values().any(|account| account.retries > 0)
 }
 
 /// Nothing keeps the client of an open request from leaving.

@@ -8,7 +8,7 @@ use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules as DecodeRules;
-use lockstep_spec::ids::{Epoch, ForwardId, Leg, RequestId};
+use lockstep_spec::ids::{ForwardId, Leg, RequestId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local};
 use lockstep_spec::prefill::leg::PrefillLeg;
@@ -20,15 +20,6 @@ use lockstep_spec::table::Row;
 pub(super) type DecodeFact = Fact<Request, (Leg, LegFact)>;
 
 impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
-    pub(super) fn submit(&mut self, setting: &Setting, kind: usize) -> Held {
-        let request = setting.kinds[kind].request(self.next_request());
-        self.tell_decode(setting, 0, Fact::Submitted(request))
-    }
-
-    pub(super) fn abort(&mut self, setting: &Setting, request: RequestId) -> Held {
-        self.tell_decode(setting, 0, Fact::AbortWanted(request))
-    }
-
     /// A fact reaches a decode rank, which does what follows from it.
     pub(super) fn tell_decode(&mut self, setting: &Setting, rank: usize, fact: DecodeFact) -> Held {
         let locals = self.decode.step(rank, Event::Fact(fact))?;
@@ -52,7 +43,8 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
                 }
                 Local::Role(Do::Withdraw { leg }) => self.revoke(setting, rank, leg),
                 Local::Role(Do::Fence { leg }) => self.fence(setting, rank, leg),
-                Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) | Local::Decided(_) => {}
+                Local::Role(said @ (Do::Emit { .. } | Do::End { .. })) => self.hear(rank, &said)?,
+                Local::Role(Do::Seed { .. }) | Local::Decided(_) => {}
             }
         }
         Ok(())
@@ -69,7 +61,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let occupant = self.decode.ranks[rank].state().value().occupant(leg.slot);
         if let Some(request) = occupant.map(|tenant| tenant.request).filter(|_| rank == 0) {
             let tokens = request.prompt_tokens + generated;
-            self.prefill_ends.iter_mut().for_each(|end| end.tokens.push(PrefillLeg { id, leg, tokens }));
+            self.want(PrefillLeg { id, leg, tokens });
         }
     }
 
@@ -142,7 +134,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             self.check_read(setting, link, leg)?;
         }
         let state = self.decode.ranks[rank].state().value();
-        let held = state.leg(Epoch(0), to.leg.slot) == Some(to.leg)
+        let held = state.leg(self.epoch, to.leg.slot) == Some(to.leg)
             && no_write_after_free::holds_for(state, to.leg.slot, &to.pages);
         if !held {
             return Err(no_write_after_free::PROPERTY.id);
@@ -189,6 +181,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     /// Every leg of the link is over.
     pub(super) fn notice_at_decode(&mut self, setting: &Setting, link: usize) -> Held {
         self.links[link].broken.decode_unaware = false;
+        self.links[link].silence();
         let entries = self.links[link].wires.iter_mut().filter_map(|wire| wire.entry.take());
         let over: Vec<Leg> = entries.map(|(leg, _)| leg).collect();
         over.into_iter().try_for_each(|leg| self.fail(setting, setting.decode_rank(link), leg))
@@ -204,7 +197,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     fn launch_decode(&mut self, setting: &Setting, rank: usize, forward: ForwardId, rows: &[Row]) -> Held {
         let state = self.decode.ranks[rank].state().value();
         for Row { slot, position, pages, .. } in rows {
-            let leg = state.leg(Epoch(0), *slot).ok_or(kv_before_run::PROPERTY.id)?;
+            let leg = state.leg(self.epoch, *slot).ok_or(kv_before_run::PROPERTY.id)?;
             for index in setting.links_of_decode(rank) {
                 self.links[index].run(leg, *position as usize, pages)?;
             }

@@ -3,7 +3,7 @@
 use crate::two_groups::setting::{Coupling, Notices, Starts};
 use crate::two_groups::wire::List;
 use lockstep_spec::counters::{Counter, Counters};
-use lockstep_spec::ids::{ForwardId, Leg, PageId};
+use lockstep_spec::ids::{Epoch, ForwardId, Leg, PageId};
 use lockstep_spec::prefill::leg::PrefillLeg;
 
 /// A decode rank's surroundings.
@@ -13,6 +13,15 @@ pub struct DecodeEnd {
     pub device: Vec<(ForwardId, usize)>,
     /// Fences asked for and not reported.
     pub fences: Vec<Leg>,
+}
+
+/// What the front end sends to a prefill rank.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Told {
+    /// A leg's tokens.
+    Leg(PrefillLeg),
+    /// Every epoch of decode before this one is over.
+    Detach(Epoch),
 }
 
 /// A row of a prefill forward: whose KV it computes, and the pages of its chunk.
@@ -40,14 +49,16 @@ impl Parts {
 /// A prefill rank's surroundings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PrefillEnd {
-    /// Tokens that the front end has sent, in order.
-    pub tokens: Vec<PrefillLeg>,
+    /// What the front end has sent, in order.
+    pub told: Vec<Told>,
     /// What is here of each leg, in the order of legs.
     pub parts: Vec<Parts>,
     /// Forwards in the device's queue, oldest first.
     pub device: Vec<(ForwardId, Vec<Computed>)>,
     /// By page: whose KV it holds, where that leg still holds the page.
     pub kv: Vec<Option<Leg>>,
+    /// The first epoch of decode that is not known to be over.
+    pub since: Epoch,
     /// Links of this rank.
     links: usize,
 }
@@ -57,7 +68,22 @@ impl PrefillEnd {
     #[must_use]
     pub fn new(pages: u32, links: usize) -> Self {
         let kv = vec![None; pages as usize];
-        Self { tokens: Vec::new(), parts: Vec::new(), device: Vec::new(), kv, links }
+        let (told, parts, device) = (Vec::new(), Vec::new(), Vec::new());
+        Self { told, parts, device, kv, since: Epoch(0), links }
+    }
+
+    /// Legs whose tokens are on their way.
+    pub fn sent(&self) -> impl Iterator<Item = &PrefillLeg> {
+        self.told.iter().filter_map(|told| match told {
+            Told::Leg(arrival) => Some(arrival),
+            Told::Detach(_) => None,
+        })
+    }
+
+    /// Notes that epochs of decode are over; returns the legs that are given up.
+    pub fn detach(&mut self, since: Epoch) -> Vec<Leg> {
+        self.since = self.since.max(since);
+        self.parts.extract_if(.., |parts| parts.leg.epoch < since).map(|parts| parts.leg).collect()
     }
 
     /// What is here of a leg.
@@ -69,6 +95,9 @@ impl PrefillEnd {
     /// Takes a part of a leg. Returns the earlier legs of its slot that are void by it, and whether the leg is now
     /// listed.
     pub fn join(&mut self, coupling: &Coupling, leg: Leg, part: impl FnOnce(&mut Parts)) -> (Vec<Leg>, bool) {
+        if leg.epoch < self.since {
+            return (Vec::new(), false);
+        }
         let earlier = |parts: &mut Parts| parts.leg.slot == leg.slot && parts.leg < leg;
         let earlier = self.parts.extract_if(.., earlier).map(|parts| parts.leg).collect();
         let void = match coupling.notices {
@@ -94,9 +123,11 @@ impl PrefillEnd {
 
     /// Visits the counters that are shared with the decode group.
     pub(super) fn visit_shared(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
-        for arrival in &mut self.tokens {
-            visit(Counter::Request, &mut arrival.id.0);
-            arrival.leg.visit(visit);
+        for told in &mut self.told {
+            if let Told::Leg(arrival) = told {
+                visit(Counter::Request, &mut arrival.id.0);
+                arrival.leg.visit(visit);
+            }
         }
         for parts in &mut self.parts {
             parts.leg.visit(visit);

@@ -7,7 +7,9 @@
 use crate::agreed_level::mutants::LaunchesUnfenced;
 use crate::prefill::mutants::DrainedIgnoresWrites;
 use crate::two_groups::model::TwoGroups;
-use crate::two_groups::setting::{Coupling, Fence, Goal, Names, Notices, Setting, Size, Starts, Trouble};
+use crate::two_groups::setting::{
+    Coupling, Fence, Goal, Names, Notices, Parting, Replacements, Setting, Size, Starts, Trouble,
+};
 use lockstep_spec::decode::rules::{Rules as DecodeRules, Shipped};
 use lockstep_spec::invariant::{Property, ends, kv_before_run, no_stuck, no_write_after_free};
 use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as ShippedPrefill};
@@ -159,6 +161,75 @@ pub fn drained_ignores_writes() -> Hazard<Shipped, DrainedIgnoresWrites> {
     Hazard::new("drained-ignores-writes", rule, aborting(one_each()), no_write_after_free::PROPERTY)
 }
 
+/// Both groups have room for a prompt and its output but for the last token: what an epoch's end interrupts is computed anew.
+fn apart(ranks: u32, replacements: Replacements, change: fn(&mut Parting)) -> Setting {
+    let size = Size { ranks: 1, slots: 1, pages: 2 };
+    let trouble = Trouble { deadlines: replacements.prefill > 0, ..Trouble::default() };
+    let setting = Setting { replacements, trouble, ..Setting::new(Size { ranks, ..size }, size, false) };
+    let mut parting = Parting::SHIPPED;
+    change(&mut parting);
+    Setting { coupling: Coupling { parting, ..setting.coupling }, ..setting }
+}
+
+const DECODE_ONCE: Replacements = Replacements { decode: 1, prefill: 0, lines: 0 };
+const PREFILL_ONCE: Replacements = Replacements { decode: 0, prefill: 1, lines: 0 };
+
+/// A leg of a decode group that is gone waits in prefill's intake for a page list that nobody will send.
+#[must_use]
+pub fn keeps_tokens_alone() -> Hazard {
+    let setting = aborting(apart(1, DECODE_ONCE, |parting| parting.purges = false));
+    let rule = "legs of a decode group that is gone are kept where only their tokens came";
+    Hazard::new("keeps-tokens-alone", rule, setting, no_stuck::PROPERTY)
+}
+
+/// A leg of the next decode group has the name of one that prefill has given up for good.
+#[must_use]
+pub fn reuses_epoch() -> Hazard {
+    let setting = apart(1, DECODE_ONCE, |parting| parting.new_epochs = false);
+    Hazard::new(
+        "reuses-epoch",
+        "a decode group takes the epoch of the one before it",
+        setting,
+        no_stuck::PROPERTY,
+    )
+}
+
+/// The end of the old connection is told after the next group's first page list has come, and that is given up with it.
+#[must_use]
+pub fn lets_two_epochs_in() -> Hazard {
+    let setting = apart(1, DECODE_ONCE, |parting| parting.one_epoch_in = false);
+    let rule = "the door lets a connection of the next epoch in before the end of the last one was told";
+    Hazard::new("lets-two-epochs-in", rule, setting, no_stuck::PROPERTY)
+}
+
+/// A request fails at prefill's end, is submitted again, and fails since there is no prefill.
+#[must_use]
+pub fn counts_absence() -> Hazard {
+    let setting = apart(1, PREFILL_ONCE, |parting| parting.holds_back = false);
+    let rule = "requests are submitted while prefill is away, and their failures count";
+    Hazard::new("counts-absence", rule, setting, ends::PROPERTY)
+}
+
+/// The connection of one decode rank ends and fails an attempt, then that of another fails the next one, and the front end knows of nothing.
+#[must_use]
+pub fn retries_once() -> Hazard {
+    let setting = apart(2, PREFILL_ONCE, |parting| parting.retries_each_link = false);
+    Hazard::new("retries-once", "a request whose attempt failed is tried again once", setting, ends::PROPERTY)
+}
+
+/// A leg was asked for over a line that had ended unnoticed. The next prefill group answers its handshake and gets its page list, and never
+/// its tokens.
+#[must_use]
+pub fn asks_once() -> Hazard {
+    let setting = apart(1, PREFILL_ONCE, |parting| parting.asks_again = false);
+    Hazard::new(
+        "asks-once",
+        "a leg is asked for once, over whichever line there is",
+        setting,
+        no_stuck::PROPERTY,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +266,16 @@ mod tests {
         falls(&launches_unfenced());
         falls(&drained_ignores_writes());
         falls(&edge_triggered_abort());
+    }
+
+    #[test]
+    fn hazards_of_groups_apart_fall_and_their_controls_hold() {
+        falls(&keeps_tokens_alone());
+        falls(&reuses_epoch());
+        falls(&lets_two_epochs_in());
+        falls(&counts_absence());
+        falls(&asks_once());
+        falls(&retries_once());
     }
 
     fn fully(setting: &Setting) -> Setting {

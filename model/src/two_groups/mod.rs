@@ -44,11 +44,13 @@
 
 mod decode_end;
 pub mod ends;
+pub mod front_end;
 pub mod hazards;
 pub mod model;
 pub mod pair;
 mod prefill_end;
 mod rebase;
+mod replacing;
 pub mod setting;
 mod steps;
 mod tidy;

@@ -1,6 +1,7 @@
 //! Both groups as a model: for Stateright's checkers and for our own explorer.
 
 use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::two_groups::ends::Told;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
 use crate::two_groups::setting::{Goal, Setting};
 use crate::two_groups::wire::{Link, Wire};
@@ -76,6 +77,9 @@ impl<D: DecodeRules, P: PrefillRules> Model for TwoGroups<D, P> {
             always::<D, P, 7>(),
             always::<D, P, 8>(),
         ];
+        if self.setting.replacements.any() {
+            properties.extend([always::<D, P, 9>(), always::<D, P, 11>(), always::<D, P, 12>()]);
+        }
         properties.extend(self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached)));
         properties
     }
@@ -140,13 +144,17 @@ impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
             | Action::Yield(..)
             | Action::Break(_)
             | Action::Notice(..)
+            | Action::Replace(..)
+            | Action::LineBreaks(_)
+            | Action::LineEnds
+            | Action::LineBegins
             | Action::Tick(..) => usize::MAX,
         }
     }
 }
 
 /// Fairness constraints that are not a decode slot's.
-const GENERAL: [&str; 9] = [
+const GENERAL: [&str; 11] = [
     "decode's rounds",
     "prefill's rounds",
     "decode's forwards",
@@ -156,6 +164,8 @@ const GENERAL: [&str; 9] = [
     "prefill's notice of a break",
     "decode's clock",
     "prefill's clock",
+    "the notice of the line's end",
+    "the next line",
 ];
 /// Fairness constraints of each decode slot.
 const OF_SLOT: [&str; 8] = [
@@ -191,12 +201,16 @@ fn constraint(setting: &Setting, action: &Action) -> Option<usize> {
         Action::Notice(Side::Prefill, _) => Some(6),
         Action::Tick(Side::Decode, _) => setting.trouble.losses.then_some(7),
         Action::Tick(Side::Prefill, _) => setting.trouble.losses.then_some(8),
+        Action::LineEnds => Some(9),
+        Action::LineBegins => Some(10),
         Action::Submit(_)
         | Action::Abort(_)
         | Action::Lose(..)
         | Action::WriteFails(..)
         | Action::Repost(..)
         | Action::Yield(..)
+        | Action::Replace(..)
+        | Action::LineBreaks(_)
         | Action::Break(_) => None,
     }
 }
@@ -246,6 +260,8 @@ impl<D: DecodeRules, P: PrefillRules> Live for TwoGroups<D, P> {
             | Action::Deliver(..)
             | Action::Fenced(..)
             | Action::Notice(..)
+            | Action::LineEnds
+            | Action::LineBegins
             | Action::Retire(..)
             | Action::Round(_) => true,
             Action::Tick(..) => self.setting.trouble.losses,
@@ -255,6 +271,8 @@ impl<D: DecodeRules, P: PrefillRules> Live for TwoGroups<D, P> {
             | Action::WriteFails(..)
             | Action::Repost(..)
             | Action::Yield(..)
+            | Action::Replace(..)
+            | Action::LineBreaks(_)
             | Action::Break(_) => false,
         };
         let taken = constraint(&self.setting, action).filter(|_| self.fair()).map_or(0, |index| 1 << index);
@@ -266,7 +284,7 @@ fn name(action: &Action) -> String {
     match action {
         Action::Submit(kind) => format!("a request of kind {kind} is accepted"),
         Action::Abort(request) => format!("{request} is given up"),
-        Action::Tokens(rank) => format!("tokens reach prefill {rank}"),
+        Action::Tokens(rank) => format!("the front end's next word reaches prefill {rank}"),
         Action::Deliver(transit, link, leg) => format!("{} of {leg} over link {link}", arrives(*transit)),
         Action::Lose(transit, link, leg) => format!("{transit:?} of {leg} is lost on link {link}"),
         Action::WriteFails(link, leg) => format!("the write of {leg} fails on link {link}"),
@@ -278,6 +296,15 @@ fn name(action: &Action) -> String {
         Action::Retire(side, rank) => format!("{side:?} {rank}'s forward retires"),
         Action::Tick(side, rank) => format!("{side:?} {rank}'s clock ticks"),
         Action::Round(side) => format!("{side:?} goes round"),
+        Action::Replace(Side::Decode, lost) => {
+            format!("Decode is replaced, and {lost} legs are not asked for")
+        }
+        Action::Replace(Side::Prefill, _) => "Prefill is replaced".to_string(),
+        Action::LineBreaks(lost) => {
+            format!("the line between the front ends breaks, and {lost} legs with it")
+        }
+        Action::LineEnds => "decode's front end notices that the line has ended".to_string(),
+        Action::LineBegins => "decode's front end has a line again".to_string(),
     }
 }
 
@@ -326,7 +353,8 @@ fn link_lane((index, link): (usize, &Link)) -> Lane {
             .with(format!("s{slot} revokes, fails"), format!("{revokes:?} {fails:?}"))
             .with(format!("s{slot} writes"), pages(writes.iter().map(|write| (write.leg, &write.from))));
     }
-    lane.with("KV", format!("{:?}", link.kv)).with("up", link.up())
+    let gone = link.gone.as_ref().map_or(String::new(), |gone| gone.epoch.to_string());
+    lane.with("KV", format!("{:?}", link.kv)).with("up", link.up()).with("still connected to", gone)
 }
 
 fn pages<'a>(items: impl Iterator<Item = (Leg, &'a Vec<lockstep_spec::ids::PageId>)>) -> String {
@@ -349,8 +377,15 @@ fn prefill_lane<D: DecodeRules, P: PrefillRules>(pair: &Pair<D, P>, rank: usize)
         .map(|listing| format!("{}{}", listing.leg, if listing.revoked { " revoked" } else { "" }))
         .collect();
     let end = &pair.prefill_ends[rank];
-    let tokens: Vec<String> = end.tokens.iter().map(|arrival| arrival.leg.to_string()).collect();
+    let told: Vec<String> = end.told.iter().map(describe_told).collect();
     lane.with("heard", heard.join(", "))
         .with("waiting", machine.intake().arrivals.len())
-        .with("tokens on their way", tokens.join(" "))
+        .with("on its way from the front end", told.join(" "))
+}
+
+fn describe_told(told: &Told) -> String {
+    match told {
+        Told::Leg(arrival) => arrival.leg.to_string(),
+        Told::Detach(since) => format!("all before {since} is over"),
+    }
 }

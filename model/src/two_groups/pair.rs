@@ -3,14 +3,15 @@
 use crate::group::Group;
 use crate::rebase::Renaming;
 use crate::two_groups::ends::{DecodeEnd, PrefillEnd};
+use crate::two_groups::front_end::FrontEnd;
 use crate::two_groups::rebase::{Own, Shared};
-use crate::two_groups::setting::Setting;
+use crate::two_groups::setting::{Replacements, Setting};
 use crate::two_groups::wire::Link;
 use crate::world::Interleaving;
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::decode::rules::Rules as DecodeRules;
 use lockstep_spec::decode::{Decode, DecodeMachine};
-use lockstep_spec::ids::{Leg, RankIndex, RequestId};
+use lockstep_spec::ids::{Epoch, Leg, RankIndex, RequestId};
 use lockstep_spec::invariant::{agreed_equal, no_stuck};
 use lockstep_spec::machine::{Fact, Local, Position, RankMachine};
 use lockstep_spec::prefill::rules::Rules as PrefillRules;
@@ -54,7 +55,7 @@ pub enum Action {
     Submit(usize),
     /// The front end gives a request up.
     Abort(RequestId),
-    /// A prefill rank gets the next leg's tokens.
+    /// A prefill rank gets what the front end said next.
     Tokens(usize),
     /// Something arrives over a link.
     Deliver(Transit, usize, Leg),
@@ -78,6 +79,14 @@ pub enum Action {
     Tick(Side, usize),
     /// A group goes round.
     Round(Side),
+    /// A group dies, and another takes its place. Of what decode's leader asked for last and no prefill rank has, so many legs are lost.
+    Replace(Side, usize),
+    /// The line between the front ends breaks; as many legs are lost.
+    LineBreaks(usize),
+    /// Decode's front end notices that the line has ended.
+    LineEnds,
+    /// Decode's front end has a line again.
+    LineBegins,
 }
 
 /// Both groups, and what is between them.
@@ -93,6 +102,12 @@ pub struct Pair<D: DecodeRules, P: PrefillRules> {
     pub decode_ends: Vec<DecodeEnd>,
     /// By prefill rank.
     pub prefill_ends: Vec<PrefillEnd>,
+    /// Epoch of the decode group.
+    pub epoch: Epoch,
+    /// Decode's front end, as far as it is concerned by replacements.
+    pub front_end: FrontEnd,
+    /// How often what was replaced.
+    pub replaced: Replacements,
     /// Whose facts have been taken since that group's last round, up to which rank: under [`Interleaving::FixedOrder`] its round comes
     /// before anything happens to the other group.
     pub block: Option<(Side, usize)>,
@@ -119,8 +134,16 @@ impl Action {
             Self::Tokens(rank) => (Side::Prefill, Some(rank)),
             Self::Fenced(rank, _) => (Side::Decode, Some(rank)),
             Self::Retire(side, rank) | Self::Tick(side, rank) => (side, Some(rank)),
-            Self::Round(side) => (side, None),
+            Self::Round(side) | Self::Replace(side, _) => (side, None),
+            Self::LineBreaks(_) | Self::LineEnds | Self::LineBegins => (Side::Decode, None),
         }
+    }
+
+    /// Whether it may come between a fact and the round that votes on it.
+    #[must_use]
+    pub fn interrupts(&self) -> bool {
+        matches!(self, Self::Break(_) | Self::Replace(..))
+            || matches!(self, Self::LineBreaks(_) | Self::LineEnds | Self::LineBegins)
     }
 }
 
@@ -144,6 +167,9 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             prefill: Group::new((0..peers).filter_map(prefill).collect()),
             links: vec![link; setting.links()],
             decode_ends: vec![DecodeEnd::default(); ranks as usize],
+            epoch: Epoch(0),
+            front_end: FrontEnd::new(setting),
+            replaced: Replacements::default(),
             prefill_ends: (0..peers as usize).map(end).collect(),
             block: None,
             violation: None,
@@ -154,7 +180,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     #[must_use]
     pub fn after(&self, setting: &Setting, action: &Action) -> Self {
         let mut next = self.clone();
-        if setting.interleaving == Interleaving::FixedOrder && !matches!(action, Action::Break(_)) {
+        if setting.interleaving == Interleaving::FixedOrder && !action.interrupts() {
             let (side, rank) = action.rank(setting);
             next.block = rank.map(|rank| (side, rank));
         }
@@ -169,7 +195,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         match action {
             Action::Submit(kind) => self.submit(setting, *kind),
             Action::Abort(request) => self.abort(setting, *request),
-            Action::Tokens(rank) => self.take_tokens(setting, *rank),
+            Action::Tokens(rank) => self.take_told(setting, *rank),
             Action::Deliver(Transit::Answer, link, leg) => self.answer(setting, *link, *leg),
             Action::Deliver(Transit::List, link, leg) => self.take_list(setting, *link, *leg),
             Action::Deliver(Transit::Revoke, link, leg) => self.take_revoke(setting, *link, *leg),
@@ -194,6 +220,20 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             Action::Tick(Side::Prefill, rank) => self.tell_prefill(setting, *rank, Fact::Tick),
             Action::Round(Side::Decode) => self.round_of_decode(setting),
             Action::Round(Side::Prefill) => self.round_of_prefill(setting),
+            Action::Replace(Side::Decode, lost) => self.replace_decode(setting, *lost),
+            Action::Replace(Side::Prefill, _) => {
+                self.replace_prefill(setting);
+                Ok(())
+            }
+            Action::LineBreaks(lost) => {
+                self.break_line(*lost);
+                Ok(())
+            }
+            Action::LineEnds => {
+                self.front_end.line_ends(setting);
+                Ok(())
+            }
+            Action::LineBegins => self.begin_line(setting),
         }
     }
 
@@ -219,6 +259,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         for (rank, locals) in go_round::<Decode<D>>(&mut self.decode)? {
             self.perform_decode(setting, rank, locals)?;
         }
+        self.hand_over(setting)?;
         self.rebase();
         Ok(())
     }
@@ -236,6 +277,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let (mut shared, mut own) = (Renaming::default(), Renaming::default());
         self.decode.collect(&mut shared);
         shared.collect(&mut Between(&mut self.links, &mut self.decode_ends, &mut self.prefill_ends));
+        shared.collect(&mut self.front_end);
         for rank in &mut self.prefill.ranks {
             shared.collect(&mut Shared(rank));
             own.collect(&mut Own(rank));
@@ -245,6 +287,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
 
         self.decode.rename(&shared);
         shared.rename(&mut Between(&mut self.links, &mut self.decode_ends, &mut self.prefill_ends));
+        shared.rename(&mut self.front_end);
         for rank in &mut self.prefill.ranks {
             shared.rename(&mut Shared(rank));
             own.rename(&mut Own(rank));
@@ -258,9 +301,18 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     pub fn rested(&self, setting: &Setting) -> bool {
         let links = self.links.iter().all(|link| link.up() && link.wires.iter().all(|wire| wire.quiet()));
         let fences = self.decode_ends.iter().all(|end| end.fences.is_empty());
-        let tokens = self.prefill_ends.iter().all(|end| end.tokens.is_empty());
-        let idle = idle(&self.decode, false) && idle(&self.prefill, setting.trouble.is_lossy());
-        self.violation.is_none() && idle && links && fences && tokens
+        let tokens = self.prefill_ends.iter().all(|end| end.told.is_empty());
+        let leftovers = setting.trouble.is_lossy() || setting.replacements.any();
+        let idle = idle(&self.decode, false) && idle(&self.prefill, leftovers);
+        let apart = self.front_end.rests() && !self.remembers_the_gone();
+        self.violation.is_none() && idle && links && fences && tokens && apart
+    }
+
+    /// Whether a prefill rank still keeps something of a decode group that is gone.
+    fn remembers_the_gone(&self) -> bool {
+        let waiting = self.prefill.ranks.iter().flat_map(|rank| &rank.intake().arrivals);
+        let parts = self.prefill_ends.iter().flat_map(|end| &end.parts).map(|parts| parts.leg);
+        waiting.map(|arrival| arrival.leg).chain(parts).any(|leg| leg.epoch < self.epoch)
     }
 
     /// Whether every accepted request has ended.
@@ -269,7 +321,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let leader = &self.decode.ranks[0];
         let slots = &leader.state().value().slots;
         let ended = slots.iter().filter_map(|slot| slot.occupant.as_ref()).all(|tenant| tenant.ended());
-        self.violation.is_none() && ended && leader.intake().arrivals.is_empty()
+        self.violation.is_none() && ended && self.front_end.rests() && leader.intake().arrivals.is_empty()
     }
 }
 

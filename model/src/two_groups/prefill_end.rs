@@ -1,12 +1,12 @@
 //! What happens at the prefill ends: what the machines ask for, and what reaches them.
 
 use crate::decode::setting::PLAIN;
-use crate::two_groups::ends::Parts;
+use crate::two_groups::ends::{Parts, Told};
 use crate::two_groups::pair::{Held, Pair};
 use crate::two_groups::setting::{Fence, Names, Notices, Setting, Starts};
 use crate::two_groups::wire::{List, Write};
 use lockstep_spec::decode::rules::Rules as DecodeRules;
-use lockstep_spec::ids::{ForwardId, Leg, PageId};
+use lockstep_spec::ids::{Epoch, ForwardId, Leg, PageId};
 use lockstep_spec::invariant::{kv_before_run, no_fault, no_write_after_free};
 use lockstep_spec::machine::{Fact, Local};
 use lockstep_spec::prefill::action::Do;
@@ -36,12 +36,11 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
                 Local::Launch { forward, rows } => self.launch_prefill(setting, rank, forward, &rows)?,
                 Local::Role(Do::Write { leg, pages, .. }) => self.write(setting, rank, leg, &pages)?,
                 Local::Role(Do::Fail { leg, .. }) => {
-                    for link in setting
-                        .links_of_prefill(rank)
-                        .filter(|link| self.links[*link].up())
-                        .collect::<Vec<_>>()
-                    {
-                        self.links[link].wire(leg).fails.push(leg);
+                    for link in setting.links_of_prefill(rank) {
+                        let link = &mut self.links[link];
+                        if link.up() && link.epoch == leg.epoch {
+                            link.wire(leg).fails.push(leg);
+                        }
                     }
                 }
                 Local::Role(Do::Forget { leg }) => self.prefill_ends[rank].forget(leg),
@@ -51,13 +50,25 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         Ok(())
     }
 
-    /// The front end's next leg. The leader's machine is told of it.
-    pub(super) fn take_tokens(&mut self, setting: &Setting, rank: usize) -> Held {
-        let arrival = self.prefill_ends[rank].tokens.remove(0);
+    /// The front end's next word. The leader's machine is told of a leg.
+    pub(super) fn take_told(&mut self, setting: &Setting, rank: usize) -> Held {
+        let arrival = match self.prefill_ends[rank].told.remove(0) {
+            Told::Leg(arrival) => arrival,
+            Told::Detach(since) => return self.detach(setting, rank, since),
+        };
         if rank == 0 {
             self.tell_prefill(setting, rank, Fact::Submitted(arrival))?;
         }
         self.join(setting, rank, arrival.leg, |parts| parts.tokens = true)
+    }
+
+    /// Every epoch of decode before `since` is over: its legs are given up.
+    fn detach(&mut self, setting: &Setting, rank: usize, since: Epoch) -> Held {
+        if !setting.coupling.parting.purges {
+            return Ok(());
+        }
+        let void = self.prefill_ends[rank].detach(since);
+        void.into_iter().try_for_each(|leg| self.tell_write(setting, rank, leg, WriteFact::Revoked))
     }
 
     fn join(&mut self, setting: &Setting, rank: usize, leg: Leg, part: impl FnOnce(&mut Parts)) -> Held {
@@ -70,7 +81,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     /// A page list arrives. By room alone it is taken for the first leg that waits for one.
     pub(super) fn take_list(&mut self, setting: &Setting, link: usize, leg: Leg) -> Held {
         let rank = setting.prefill_rank(link);
-        let lists = &mut self.links[link].wire(leg).lists;
+        let lists = &mut self.links[link].at_prefill_mut(leg).lists;
         let Some(found) = lists.iter().position(|list| list.leg == leg) else { return Ok(()) };
         let list = lists.remove(found);
         let place = place(setting, link);
@@ -96,7 +107,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
 
     /// A write that waited for its list is posted.
     fn resume_write(&mut self, link: usize, leg: Leg, list: &List) {
-        let mut writes = self.links[link].wire(leg).writes.iter_mut();
+        let mut writes = self.links[link].at_prefill_mut(leg).writes.iter_mut();
         if let Some(write) = writes.find(|write| write.leg == leg && write.to.is_none()) {
             write.to = Some(list.clone());
             (write.pages, write.row) = (true, true);
@@ -105,7 +116,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
 
     pub(super) fn take_revoke(&mut self, setting: &Setting, link: usize, leg: Leg) -> Held {
         let rank = setting.prefill_rank(link);
-        let wire = self.links[link].wire(leg);
+        let wire = self.links[link].at_prefill_mut(leg);
         wire.revokes.retain(|revoked| *revoked != leg);
         if setting.coupling.fence == Fence::Acknowledged {
             wire.acknowledged.push(leg);
@@ -167,13 +178,13 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             None => setting.coupling.starts == Starts::Optimistic && wanted,
         };
         let links: Vec<usize> = setting.links_of_prefill(rank).collect();
-        let reachable =
-            links.iter().all(|link| self.links[*link].up() || self.links[*link].broken.prefill_unaware);
+        let reachable = links.iter().all(|link| self.links[*link].reaches(leg.epoch));
         if lists.len() != links.len() || !lists.iter().all(fits) || !reachable {
             return self.tell_write(setting, rank, leg, WriteFact::WriteFailed);
         }
         for (link, to) in links.into_iter().zip(lists) {
-            let lands = self.links[link].up() && to.as_ref().is_some_and(|to| self.links[link].keyed(to));
+            let current = self.links[link].up() && leg.epoch == self.links[link].epoch;
+            let lands = current && to.as_ref().is_some_and(|to| self.links[link].keyed(to));
             let write = Write {
                 leg,
                 from: from.to_vec(),
@@ -183,14 +194,14 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
                 pages: lands,
                 row: lands,
             };
-            self.links[link].wire(leg).writes.push(write);
+            self.links[link].at_prefill_mut(leg).writes.push(write);
         }
         Ok(())
     }
 
     /// The write of a leg on a link.
     pub(super) fn writing(&mut self, link: usize, leg: Leg) -> Option<&mut Write> {
-        self.links[link].wire(leg).writes.iter_mut().find(|write| write.leg == leg)
+        self.links[link].at_prefill_mut(leg).writes.iter_mut().find(|write| write.leg == leg)
     }
 
     pub(super) fn change_write(&mut self, link: usize, leg: Leg, change: fn(&mut Write)) {
@@ -223,11 +234,11 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             write.row &= !failed;
         }
         let links: Vec<usize> = setting.links_of_prefill(rank).collect();
-        let outstanding = |link: &usize| self.links[*link].wires[leg.slot.index()].reads(leg);
+        let outstanding = |link: &usize| self.links[*link].at_prefill(leg).reads(leg);
         if links.iter().any(outstanding) {
             return Ok(());
         }
-        let failed = links.iter().any(|link| self.links[*link].wires[leg.slot.index()].failed(leg));
+        let failed = links.iter().any(|link| self.links[*link].at_prefill(leg).failed(leg));
         let fact = if failed { WriteFact::WriteFailed } else { WriteFact::Written };
         self.tell_write(setting, rank, leg, fact)
     }
@@ -239,7 +250,9 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
 
     /// What the peer listed is not wanted, and what was queued for it will not be written.
     pub(super) fn notice_at_prefill(&mut self, setting: &Setting, link: usize) -> Held {
-        self.links[link].broken.prefill_unaware = false;
+        if self.links[link].gone.is_none() {
+            self.links[link].broken.prefill_unaware = false;
+        }
         let rank = setting.prefill_rank(link);
         let place = place(setting, link);
         let listed = self.prefill_ends[rank].parts.iter().filter(|parts| parts.lists[place].is_some());
@@ -247,9 +260,12 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         for leg in listed {
             self.tell_write(setting, rank, leg, WriteFact::Revoked)?;
         }
-        let writes = self.links[link].wires.iter().flat_map(|wire| &wire.writes);
+        let ended = self.links[link].gone.as_ref().map_or(&self.links[link].wires, |gone| &gone.wires);
+        let writes = ended.iter().flat_map(|wire| &wire.writes);
         let reading: Vec<Leg> = writes.filter(|write| write.reading).map(|write| write.leg).collect();
-        reading.into_iter().try_for_each(|leg| self.end_write(setting, link, leg, true))
+        reading.into_iter().try_for_each(|leg| self.end_write(setting, link, leg, true))?;
+        self.links[link].gone = None;
+        Ok(())
     }
 }
 

@@ -45,6 +45,54 @@ pub enum Notices {
     Level,
 }
 
+/// How two groups that are replaced apart learn of each other. Each rule that is not kept is a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parting {
+    /// Whether prefill's front end tells its ranks which epochs of decode are over, and they give those up.
+    pub purges: bool,
+    /// Whether each decode group has an epoch that no group before it had.
+    pub new_epochs: bool,
+    /// Whether the door keeps a connection out until the one of an earlier epoch has ended, and was said to.
+    pub one_epoch_in: bool,
+    /// Whether decode's front end has its journal know that prefill is away, and holds submissions back.
+    pub holds_back: bool,
+    /// Whether the latest leg of each decode slot is asked for again over a new line.
+    pub asks_again: bool,
+    /// Whether a request is tried again as often as there are links, rather than once.
+    pub retries_each_link: bool,
+}
+
+impl Parting {
+    /// The rules that ship.
+    pub const SHIPPED: Self = Self {
+        purges: true,
+        new_epochs: true,
+        one_epoch_in: true,
+        holds_back: true,
+        asks_again: true,
+        retries_each_link: true,
+    };
+}
+
+/// How often what happens, at most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Replacements {
+    /// The decode group dies, and another takes its place.
+    pub decode: u32,
+    /// The prefill group dies, its front end with it, and others take their places.
+    pub prefill: u32,
+    /// The line between the front ends breaks, and nothing else does.
+    pub lines: u32,
+}
+
+impl Replacements {
+    /// Whether anything may happen.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
 /// The rules of the coupling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Coupling {
@@ -58,6 +106,8 @@ pub struct Coupling {
     pub notices: Notices,
     /// Whether a prefill rank may give the pages of a posted write away.
     pub yields: bool,
+    /// What holds when a group is replaced.
+    pub parting: Parting,
 }
 
 impl Coupling {
@@ -68,6 +118,7 @@ impl Coupling {
         names: Names::Leg,
         notices: Notices::Level,
         yields: false,
+        parting: Parting::SHIPPED,
     };
 }
 
@@ -127,6 +178,8 @@ pub struct Setting {
     pub kinds: Vec<RequestKind>,
     /// What may go wrong.
     pub trouble: Trouble,
+    /// How often groups are replaced. Without any, the front end has no journal, and two groups that die together are meant.
+    pub replacements: Replacements,
     /// Decode slots, counted from the first, whose requests may be given up and whose writes may fail or be posted again. Fewer than all
     /// keeps larger runs small; slots are alike.
     pub fallible_slots: u32,
@@ -161,12 +214,19 @@ impl Setting {
             prefill: Arc::new(configuration(prefill, overlap)),
             kinds: vec![RequestKind { prompt: 1, most: 2, stop_at: None }],
             trouble: Trouble::default(),
+            replacements: Replacements::default(),
             fallible_slots: decode.slots,
             lag: 1,
             coupling: Coupling::SHIPPED,
             goal: Goal::Rest,
             interleaving: Interleaving::FixedOrder,
         }
+    }
+
+    /// The decode group's configuration in an epoch.
+    #[must_use]
+    pub fn decode_in(&self, epoch: Epoch) -> Arc<GroupConfiguration> {
+        Arc::new(GroupConfiguration { epoch, ..GroupConfiguration::clone(&self.decode) })
     }
 
     /// Whether what concerns a decode slot may go wrong.

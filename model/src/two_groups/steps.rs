@@ -1,5 +1,7 @@
 //! Which steps may come next.
 
+use crate::two_groups::ends::PrefillEnd;
+use crate::two_groups::front_end::Line;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
 use crate::two_groups::setting::{Fence, Names, Setting};
 use crate::two_groups::wire::{Link, Stage, Wire};
@@ -13,14 +15,14 @@ use std::collections::BTreeSet;
 
 impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     /// Steps that may come next. Once a rank of a group has taken a fact, that group's ranks take theirs in order and go round before
-    /// anything else happens: a fact waits for the round that votes on it, and commutes with all that happens to the other group. A link may
-    /// break at any time.
+    /// anything else happens: a fact waits for the round that votes on it, and commutes with all that happens to the other group. What
+    /// breaks or dies may do so at any time.
     pub fn actions(&self, setting: &Setting, actions: &mut Vec<Action>) {
         self.possible(setting, actions);
         if let Some((side, rank)) = self.block {
             actions.retain(|action| {
                 let (its, of) = action.rank(setting);
-                matches!(action, Action::Break(_)) || (its == side && of.is_none_or(|of| of >= rank))
+                action.interrupts() || (its == side && of.is_none_or(|of| of >= rank))
             });
         }
     }
@@ -40,6 +42,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         for rank in 0..self.prefill.ranks.len() {
             self.prefill_actions(setting, rank, actions);
         }
+        self.replacing_actions(setting, actions);
         actions.extend([Action::Round(Side::Decode), Action::Round(Side::Prefill)]);
     }
 
@@ -50,7 +53,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             return;
         }
         let state = leader.state().value();
-        if state.free_slots() > 0 && self.stale() <= setting.lag {
+        if state.free_slots() > 0 && self.stale() <= setting.lag && self.front_end.takes(setting) {
             actions.extend((0..setting.kinds.len()).map(Action::Submit));
         }
         if setting.trouble.aborts {
@@ -65,8 +68,9 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     fn stale(&self) -> usize {
         let wires = self.links.iter().flat_map(|link| &link.wires);
         let announced = wires.flat_map(Wire::announced);
-        let tokens = self.prefill_ends.iter().flat_map(|end| &end.tokens).map(|arrival| arrival.leg);
-        let legs: BTreeSet<Leg> = announced.chain(tokens).filter(|leg| !self.current(*leg)).collect();
+        let tokens = self.prefill_ends.iter().flat_map(PrefillEnd::sent).map(|arrival| arrival.leg);
+        let legs = announced.chain(tokens).filter(|leg| leg.epoch == self.epoch);
+        let legs: BTreeSet<Leg> = legs.filter(|leg| !self.current(*leg)).collect();
         legs.len()
     }
 
@@ -84,25 +88,25 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let slots = leader.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref());
         let prefill = slots.map(|tenant| tenant.arrival.id);
         let waiting = leader.intake().arrivals.iter().map(|arrival| arrival.id);
-        let tokens = self.prefill_ends.iter().flat_map(|end| &end.tokens).map(|arrival| arrival.id);
+        let tokens = self.prefill_ends.iter().flat_map(PrefillEnd::sent).map(|arrival| arrival.id);
         let known = decode.chain(prefill).chain(waiting).chain(tokens);
         RequestId(known.map(|id| id.0 + 1).max().unwrap_or(0))
     }
 
     fn link_actions(&self, setting: &Setting, index: usize, actions: &mut Vec<Action>) {
         let link = &self.links[index];
-        for wire in &link.wires {
+        for wire in link.all_wires() {
             self.to_prefill(setting, (index, link), wire, actions);
             to_decode((index, link), wire, actions);
             troubles(setting, (index, link), wire, actions);
         }
-        if setting.trouble.breaks && link.up() && !link.wires.iter().all(Wire::quiet) {
+        if setting.trouble.breaks && link.gone.is_none() && link.up() && !link.wires.iter().all(Wire::quiet) {
             actions.push(Action::Break(index));
         }
         if link.broken.decode_unaware {
             actions.push(Action::Notice(Side::Decode, index));
         }
-        if link.broken.prefill_unaware {
+        if link.broken.prefill_unaware || link.gone.is_some() {
             actions.push(Action::Notice(Side::Prefill, index));
         }
     }
@@ -132,19 +136,25 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         if self.decode.device.completes(rank) {
             actions.push(Action::Retire(Side::Decode, rank));
         }
-        if setting.trouble.deadlines && self.decode_clock_matters(setting, rank) {
+        // Where groups are replaced, deadlines are for a prefill side that is known to be away.
+        let runs =
+            setting.trouble.deadlines && (!setting.replacements.any() || self.front_end.line == Line::Down);
+        if runs && self.decode_clock_matters(setting, rank) {
             actions.push(Action::Tick(Side::Decode, rank));
         }
     }
 
     fn prefill_actions(&self, setting: &Setting, rank: usize, actions: &mut Vec<Action>) {
-        if !self.prefill_ends[rank].tokens.is_empty() {
+        if !self.prefill_ends[rank].told.is_empty() {
             actions.push(Action::Tokens(rank));
         }
         if self.prefill.device.completes(rank) {
             actions.push(Action::Retire(Side::Prefill, rank));
         }
-        if setting.trouble.deadlines && self.prefill_clock_matters(setting, rank) {
+        if setting.trouble.deadlines
+            && !setting.replacements.any()
+            && self.prefill_clock_matters(setting, rank)
+        {
             actions.push(Action::Tick(Side::Prefill, rank));
         }
     }
@@ -200,7 +210,7 @@ fn to_decode((index, link): (usize, &Link), wire: &Wire, actions: &mut Vec<Actio
         if write.row && sent {
             actions.push(deliver(Transit::Row, write.leg));
         }
-        if write.reading && sent && (link.up() || link.broken.prefill_unaware) {
+        if write.reading && sent && link.reaches(write.leg.epoch) {
             actions.push(deliver(Transit::Written, write.leg));
         }
     }

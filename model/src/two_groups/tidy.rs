@@ -5,21 +5,21 @@ use crate::two_groups::pair::Pair;
 use crate::two_groups::setting::Setting;
 use crate::two_groups::wire::{Link, List, Write};
 use lockstep_spec::decode::rules::Rules as DecodeRules;
-use lockstep_spec::ids::{Epoch, Leg, PageId};
+use lockstep_spec::ids::{Leg, PageId};
 use lockstep_spec::prefill::rules::Rules as PrefillRules;
 use lockstep_spec::table::Occupant;
 
 impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     pub(super) fn tidy(&mut self, setting: &Setting) {
-        let writes = self.links.iter().flat_map(|link| &link.wires).flat_map(|wire| &wire.writes);
+        let writes = self.links.iter().flat_map(Link::all_wires).flat_map(|wire| &wire.writes);
         let reading: Vec<Leg> = writes.filter(|write| write.reading).map(|write| write.leg).collect();
+        let epoch = self.epoch;
         for (index, link) in self.links.iter_mut().enumerate() {
             let rank = setting.decode_rank(index);
             let state = self.decode.ranks[rank].state().value();
             let tenants =
                 state.enumerate().filter_map(|(slot, found)| Some((slot, found.occupant.as_ref()?)));
-            let held =
-                tenants.filter_map(|(slot, tenant)| Some((state.leg(Epoch(0), slot)?, tenant.pages())));
+            let held = tenants.filter_map(|(slot, tenant)| Some((state.leg(epoch, slot)?, tenant.pages())));
             keep_held(&mut link.kv, held);
             let fences = &mut self.decode_ends[rank].fences;
             fences.sort_unstable();
@@ -46,6 +46,8 @@ fn keep_held<'a>(kv: &mut [Option<Leg>], held: impl Iterator<Item = (Leg, &'a [P
 fn tidy_link(setting: &Setting, link: &mut Link, reading: &[Leg]) {
     let keys: Vec<List> = link.wires.iter().flat_map(|wire| wire.keys.iter().cloned()).collect();
     let reposts = setting.trouble.reposts;
+    let owed = |write: &Write| write.reading || (write.failed && reading.contains(&write.leg));
+    link.gone.iter_mut().flat_map(|gone| &mut gone.wires).for_each(|wire| wire.writes.retain(owed));
     for wire in &mut link.wires {
         let entry = wire.entry;
         wire.fails.retain(|leg| entry.is_some_and(|(current, _)| current == *leg));
@@ -55,7 +57,6 @@ fn tidy_link(setting: &Setting, link: &mut Link, reading: &[Leg]) {
             write.row &= keyed;
         }
         let may_repost = |write: &Write| reposts && write.to.as_ref().is_some_and(|to| keys.contains(to));
-        let owed = |write: &Write| write.reading || (write.failed && reading.contains(&write.leg));
         wire.writes.retain(|write| owed(write) || write.pages || write.row || may_repost(write));
     }
 }

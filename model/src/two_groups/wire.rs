@@ -2,7 +2,7 @@
 //! never asks a machine what it believes.
 
 use lockstep_spec::counters::{Counter, Counters};
-use lockstep_spec::ids::{Leg, PageId};
+use lockstep_spec::ids::{Epoch, Leg, PageId};
 use lockstep_spec::invariant::kv_before_run;
 
 /// How far a leg is at the decode end.
@@ -103,6 +103,14 @@ impl Wire {
         }
     }
 
+    /// What is left once the decode end is gone: words on their way to the prefill end, and writes that land nowhere.
+    fn orphaned(self) -> Self {
+        let writes = self.writes.into_iter().filter(|write| write.reading);
+        let lost = |write| Write { pages: false, row: false, ..write };
+        let writes = writes.map(lost).collect();
+        Self { lists: self.lists, revokes: self.revokes, writes, ..Self::default() }
+    }
+
     /// Whether nothing is open and nothing is on its way.
     #[must_use]
     pub fn quiet(&self) -> bool {
@@ -147,11 +155,26 @@ pub struct Break {
     pub prefill_unaware: bool,
 }
 
+/// A connection whose decode end is gone, and of which the prefill end does not know that yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Gone {
+    /// Epoch of the decode group that it was to.
+    pub epoch: Epoch,
+    /// By decode slot: what is still on its way.
+    pub wires: Vec<Wire>,
+    /// Whether the door lets the next connection in all the same.
+    pub passed: bool,
+}
+
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
+    /// Epoch of the decode group that is at it.
+    pub epoch: Epoch,
     /// By decode slot.
     pub wires: Vec<Wire>,
+    /// The connection before, while the prefill end is unaware of its end.
+    pub gone: Option<Gone>,
     /// By decode page: whose KV it holds, where that is the leg of the slot that holds the page.
     pub kv: Vec<Option<Leg>>,
     /// What is not known yet of its break.
@@ -163,7 +186,9 @@ impl Link {
     #[must_use]
     pub fn new(slots: u32, pages: u32) -> Self {
         Self {
+            epoch: Epoch(0),
             wires: vec![Wire::default(); slots as usize],
+            gone: None,
             kv: vec![None; pages as usize],
             broken: Break::default(),
         }
@@ -172,12 +197,70 @@ impl Link {
     /// Whether it carries messages.
     #[must_use]
     pub fn up(&self) -> bool {
-        self.broken == Break::default()
+        self.broken == Break::default() && self.gone.as_ref().is_none_or(|gone| gone.passed)
     }
 
     /// The wire of a leg's slot.
     pub fn wire(&mut self, leg: Leg) -> &mut Wire {
         &mut self.wires[leg.slot.index()]
+    }
+
+    /// The wire of a leg's slot as the prefill end sees it: it is of the connection that the leg belongs to.
+    #[must_use]
+    pub fn at_prefill(&self, leg: Leg) -> &Wire {
+        let gone = self.gone.as_ref().filter(|gone| gone.epoch == leg.epoch);
+        &gone.map_or(&self.wires, |gone| &gone.wires)[leg.slot.index()]
+    }
+
+    /// The same, to be changed.
+    pub fn at_prefill_mut(&mut self, leg: Leg) -> &mut Wire {
+        let gone = self.gone.as_mut().filter(|gone| gone.epoch == leg.epoch);
+        &mut gone.map_or(&mut self.wires, |gone| &mut gone.wires)[leg.slot.index()]
+    }
+
+    /// All that is on it, of the connection before as well.
+    pub fn all_wires(&self) -> impl Iterator<Item = &Wire> {
+        self.wires.iter().chain(self.gone.iter().flat_map(|gone| &gone.wires))
+    }
+
+    /// Whether the prefill end has a connection, as far as it knows, to which a leg of an epoch belongs.
+    #[must_use]
+    pub fn reaches(&self, epoch: Epoch) -> bool {
+        match &self.gone {
+            Some(gone) if gone.epoch == epoch => true,
+            Some(gone) => gone.passed && epoch == self.epoch,
+            None => epoch == self.epoch && (self.up() || self.broken.prefill_unaware),
+        }
+    }
+
+    /// Another decode group takes the place of the one at it, which is gone with its memory.
+    pub fn replace_decode_end(&mut self, next: Epoch, passed: bool) {
+        let connected = self.broken == Break::default() || self.broken.prefill_unaware;
+        let blank = vec![Wire::default(); self.wires.len()];
+        let wires = std::mem::replace(&mut self.wires, blank).into_iter().map(Wire::orphaned).collect();
+        let epoch = std::mem::replace(&mut self.epoch, next);
+        if self.gone.is_none() && connected {
+            self.gone = Some(Gone { epoch, wires, passed });
+        }
+        self.broken = Break::default();
+        self.kv.fill(None);
+    }
+
+    /// Another prefill group takes the place of the one at it. What it wrote may land until the decode end notices.
+    pub fn replace_prefill_end(&mut self) {
+        self.broken.decode_unaware |= self.up();
+        self.broken.prefill_unaware = false;
+        self.gone = None;
+        for wire in &mut self.wires {
+            wire.lists.clear();
+            wire.revokes.clear();
+            wire.writes.iter_mut().for_each(|write| (write.reading, write.failed) = (false, false));
+        }
+    }
+
+    /// The decode end takes nothing more from a connection that has ended.
+    pub fn silence(&mut self) {
+        self.wires.iter_mut().for_each(Wire::lose_everything);
     }
 
     /// Hands a page list over, and gives the key to it. Refused if the leg is over here.
@@ -216,7 +299,7 @@ impl Link {
     /// All that is on it is lost.
     pub fn cut(&mut self) {
         self.broken = Break { decode_unaware: true, prefill_unaware: true };
-        self.wires.iter_mut().for_each(Wire::lose_everything);
+        self.silence();
     }
 
     /// Whether there is a key to where a list leads.
@@ -251,6 +334,9 @@ impl Counters for Wire {
 impl Counters for Link {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.wires.visit(visit);
+        if let Some(gone) = &mut self.gone {
+            gone.wires.visit(visit);
+        }
         self.kv.visit(visit);
     }
 }

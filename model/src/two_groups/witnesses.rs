@@ -1,11 +1,14 @@
 //! Situations that a run of both groups must reach, or it proved nothing about them.
 
+use crate::two_groups::ends::PrefillEnd;
+use crate::two_groups::front_end::Line;
 use crate::two_groups::model::{TwoGroups, Witness};
 use crate::two_groups::pair::Pair;
 use crate::two_groups::setting::Setting;
-use crate::two_groups::wire::{Wire, Write};
+use crate::two_groups::wire::{Link, Stage, Wire, Write};
 use lockstep_spec::decode::phase::Phase;
 use lockstep_spec::decode::rules::Rules as DecodeRules;
+use lockstep_spec::journal::{Account, Journal};
 use lockstep_spec::prefill::leg::{LegPhase, LegTenant};
 use lockstep_spec::prefill::rules::Rules as PrefillRules;
 
@@ -14,7 +17,10 @@ use lockstep_spec::prefill::rules::Rules as PrefillRules;
 pub fn witnesses<D: DecodeRules, P: PrefillRules>(setting: &Setting) -> Vec<Witness<D, P>> {
     let trouble = setting.trouble;
     let pairs = setting.decode.slots > 1;
-    let possible: [(bool, Witness<D, P>); 10] = [
+    let replaced = setting.replacements;
+    let late = replaced.decode > 0;
+    let away = replaced.prefill > 0;
+    let possible: [(bool, Witness<D, P>); 16] = [
         (true, ("decode's table is full", decode_full)),
         (true, ("prefill's table is full", prefill_full)),
         (runs_together(setting), ("forwards run on both sides at once", both_run)),
@@ -28,6 +34,18 @@ pub fn witnesses<D: DecodeRules, P: PrefillRules>(setting: &Setting) -> Vec<Witn
         (trouble.write_failures, ("a leg failed at the prefill side", failed)),
         (trouble.breaks, ("one end knows of a break and the other does not", half_known)),
         (outgrows(setting), ("a request resumes", resumes)),
+        (late, ("a gone decode group's list is about to arrive, and the next one runs", late_list)),
+        (late, ("prefill writes for a gone decode group", late_for_nobody)),
+        (late, ("a leg of a gone decode group has its tokens alone", tokens_alone)),
+        (
+            late && setting.links() > 1,
+            ("one link is to the next decode group, and another to the last", half_replaced),
+        ),
+        (
+            away,
+            ("a leg was asked for over a line that had ended, and its handshake is answered", asked_in_vain),
+        ),
+        (away, ("a retry is spent on prefill's end", retry_spent)),
     ];
     possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
 }
@@ -79,7 +97,7 @@ fn late_write<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P
 }
 
 fn overtaken<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
-    let asked = || pair.prefill_ends.iter().flat_map(|end| &end.tokens).map(|arrival| arrival.leg);
+    let asked = || pair.prefill_ends.iter().flat_map(PrefillEnd::sent).map(|arrival| arrival.leg);
     let held = |tenant: &LegTenant| {
         let leg = tenant.arrival.leg;
         let live = !matches!(tenant.phase, LegPhase::Draining(_));
@@ -95,6 +113,41 @@ fn failed<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -
 
 fn half_known<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
     pair.links.iter().any(|link| link.broken.decode_unaware != link.broken.prefill_unaware)
+}
+
+fn gone_wires<D: DecodeRules, P: PrefillRules>(pair: &Pair<D, P>) -> impl Iterator<Item = &Wire> {
+    pair.links.iter().filter_map(|link| link.gone.as_ref()).flat_map(|gone| &gone.wires)
+}
+
+fn late_list<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    let occupied = !pair.decode.ranks[0].state().value().idle();
+    occupied && gone_wires(pair).any(|wire| !wire.lists.is_empty())
+}
+
+fn late_for_nobody<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    gone_wires(pair).any(|wire| wire.writes.iter().any(|write| write.reading))
+}
+
+fn tokens_alone<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    let parts = pair.prefill_ends.iter().flat_map(|end| &end.parts);
+    let connected = || pair.links.iter().any(|link| link.gone.is_some());
+    !connected() && parts.into_iter().any(|parts| parts.leg.epoch < pair.epoch && !parts.listed())
+}
+
+fn half_replaced<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    let old = |link: &Link| link.gone.is_some();
+    pair.links.iter().any(old) && pair.links.iter().any(|link| !old(link) && link.epoch.0 > 0)
+}
+
+fn asked_in_vain<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    let mut legs = pair.front_end.wanted.iter().map(|wanted| wanted.leg);
+    let shaken = |leg| pair.links.iter().any(|link| link.wires.iter().any(|wire| wire.is(leg, Stage::Ready)));
+    pair.front_end.line == Line::Lost && legs.any(shaken)
+}
+
+fn retry_spent<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {
+    let open = pair.front_end.journal.iter().flat_map(|journal: &Journal| journal.open().values());
+    pair.front_end.line == Line::Lost && open.into_iter().any(|account: &Account| account.retries > 0)
 }
 
 fn resumes<D: DecodeRules, P: PrefillRules>(_: &Model<D, P>, pair: &Pair<D, P>) -> bool {

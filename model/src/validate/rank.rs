@@ -160,7 +160,7 @@ impl<R: Judged> Rank<R> {
     fn see(&mut self, seen: &[Observation<FactOf<R>>]) -> Result<Step, LogError> {
         let strange = |seen: &Observation<_>| match seen {
             Observation::Part(leg, _) => leg.slot.0 >= MOST_SLOTS,
-            Observation::Fact(_) | Observation::PeerGone => false,
+            Observation::Detached(_) | Observation::Fact(_) | Observation::PeerGone => false,
         };
         if seen.len() > MOST_OBSERVATIONS || seen.iter().any(strange) {
             return Err(self.log.damaged("no single input says this much, or names such a slot".to_owned()));

@@ -87,7 +87,7 @@ impl Surroundings<Decode> for DecodeAround {
     fn follow(&mut self, seen: Observation<FactOf<Decode>>, facts: &mut VecDeque<FactOf<Decode>>) {
         match seen {
             Observation::Fact(fact) => facts.push_back(fact),
-            Observation::Part(..) | Observation::PeerGone => {}
+            Observation::Detached(_) | Observation::Part(..) | Observation::PeerGone => {}
         }
     }
 
@@ -157,6 +157,7 @@ impl Surroundings<Prefill> for PrefillAround {
     fn follow(&mut self, seen: Observation<FactOf<Prefill>>, facts: &mut VecDeque<FactOf<Prefill>>) {
         let mut follows = Vec::new();
         match seen {
+            Observation::Detached(since) => self.parts.detach(since, &mut follows),
             Observation::Fact(fact) => facts.push_back(fact),
             Observation::Part(leg, part) => self.parts.take(leg, part, &mut follows),
             Observation::PeerGone => {

@@ -86,6 +86,16 @@ impl Client {
     }
 }
 
+/// Asks a server once for `path`, from within a runtime.
+pub(super) async fn get_once<T: DeserializeOwned>(
+    server: SocketAddr,
+    path: &str,
+) -> Result<T, BootstrapError> {
+    let late = Err(Failure::Late { seconds: DEADLINE.as_secs() });
+    let asked = timeout(DEADLINE, exchange(server, Method::GET, path, String::new())).await;
+    asked.unwrap_or(late).and_then(|answer| parse(&answer)).map_err(|why| BootstrapError { server, why })
+}
+
 async fn exchange(server: SocketAddr, method: Method, path: &str, body: String) -> Result<Vec<u8>, Failure> {
     let stream = TcpStream::connect(server).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

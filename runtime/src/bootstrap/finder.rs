@@ -9,7 +9,8 @@ use super::messages::{PrefillServerInfo, RankAddress};
 use crate::fabric::{Address, FabricError, Finder};
 
 /// Asks for what the group is like.
-const GROUP: &str = "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1";
+pub(super) const GROUP: &str =
+    "/route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1";
 
 /// Which prefill rank is wanted, and what its group must be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +21,8 @@ pub struct Wanted {
     pub size: u32,
     /// Positions of a KV page.
     pub page_size: u32,
-    /// Epoch of the group.
-    pub epoch: u64,
+    /// Epoch of the group; any, where it counts its own.
+    pub epoch: Option<u64>,
 }
 
 /// A decode rank's view of the bootstrap server.
@@ -70,9 +71,8 @@ impl RankFinder {
     }
 
     fn check_epoch(&self, epoch: Option<u64>) -> Result<(), Failure> {
-        let ours = self.wanted.epoch;
-        match epoch {
-            Some(theirs) if theirs != ours => Err(Failure::Differs { what: "epoch", theirs, ours }),
+        match epoch.zip(self.wanted.epoch) {
+            Some((theirs, ours)) if theirs != ours => Err(Failure::Differs { what: "epoch", theirs, ours }),
             Some(_) | None => Ok(()),
         }
     }

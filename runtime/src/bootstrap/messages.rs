@@ -160,6 +160,9 @@ pub struct PrefillServerInfo {
     /// The epoch of the group.
     #[serde(default)]
     pub epoch: Option<u64>,
+    /// Where a decode deployment attaches, on the server's host, if it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_port: Option<u16>,
 }
 
 /// Fields of [`PrefillServerInfo`] that travel empty: an asker fills them in for its own rank.

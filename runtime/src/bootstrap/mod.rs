@@ -10,11 +10,12 @@
 //! everything that is kept has a bound. Fields that are not known are ignored on both sides, so that either end may be SGLang's. The network
 //! is trusted, as for any collective library.
 //!
-//! Reading order: `messages`, `registry` (what is kept, without I/O), `rooms`, `server`, `client`, and its two users `registrar` and `finder`.
+//! Reading order: `messages`, `registry` (what is kept, without I/O), `rooms`, `server`, `client`, and its users `registrar`, `finder` and `line`.
 
 mod client;
 mod error;
 mod finder;
+mod line;
 mod messages;
 mod registrar;
 mod registry;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use error::{BootstrapError, Refusal};
 pub use finder::{RankFinder, Wanted};
+pub use line::find_line;
 pub use messages::{Coordinates, Layout, PrefillServerInfo, RankAddress, Registration};
 pub use registrar::Registrar;
 pub use server::routes;

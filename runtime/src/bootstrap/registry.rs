@@ -95,6 +95,7 @@ impl Registry {
             prefill_http_port: *http_port,
             to_be_worked_out: super::messages::Blanks::default(),
             epoch: Some(self.epoch.0),
+            line_port: None,
         })
     }
 

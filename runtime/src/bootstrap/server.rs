@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::Refusal;
-use super::messages::{RoomQuery, RoomRegistration};
+use super::messages::{PrefillServerInfo, RoomQuery, RoomRegistration};
 use super::registry::{Place, Registry};
 use super::rooms::Rooms;
 
@@ -30,6 +30,7 @@ struct Shared {
     epoch: Clock,
     registry: Mutex<Registry>,
     rooms: Mutex<Rooms>,
+    line_port: Option<u16>,
 }
 
 impl Shared {
@@ -45,10 +46,11 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The routes of a server that knows nobody yet. What ranks register is void when `epoch` says another one.
-pub fn routes(epoch: impl Fn() -> Epoch + Send + Sync + 'static) -> Router {
+/// The routes of a server that knows nobody yet. What ranks register is void when `epoch` says another one. `line_port`: where a decode
+/// deployment attaches to this one, if it may.
+pub fn routes(epoch: impl Fn() -> Epoch + Send + Sync + 'static, line_port: Option<u16>) -> Router {
     let registry = Mutex::new(Registry::new(epoch()));
-    let shared = Shared { epoch: Box::new(epoch), registry, rooms: Mutex::default() };
+    let shared = Shared { epoch: Box::new(epoch), registry, rooms: Mutex::default(), line_port };
     Router::new()
         .route("/route", put(register).get(route))
         .route("/register_dp_rank", post(register_room))
@@ -72,7 +74,7 @@ async fn register(State(shared): State<Arc<Shared>>, request: Request) -> Result
 
 async fn route(State(shared): State<Arc<Shared>>, uri: Uri) -> Result<Response, Refusal> {
     match asked(uri.query().unwrap_or_default())? {
-        None => json(&shared.registry().info()?),
+        None => json(&PrefillServerInfo { line_port: shared.line_port, ..shared.registry().info()? }),
         Some(place) => json(&shared.registry().rank(place)?),
     }
 }

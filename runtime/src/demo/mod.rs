@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::frontend::{Desk, Standing};
-use crate::launch::{self, Deployment, Endpoint, GroupFlags, LaunchError, Parts, on_runtime};
+use crate::launch::{self, Deployment, Endpoint, GroupFlags, LaunchError, Parts, Side, on_runtime};
 use crate::supervisor::{Departure, Stop, on_signals, tell};
 use crate::wire::{Progress, RankName};
 use listen::{Heard, Listener};
@@ -84,6 +84,7 @@ async fn demonstrate(flags: &GroupFlags, parts: &Parts) -> Result<(), LaunchErro
         restarts: 0,
         drain: Duration::ZERO,
         control: None,
+        side: Side::Both,
     };
     let deployment = Deployment::open(&endpoint, flags, parts).await?;
     let run_directory = deployment.run_directory().to_owned();

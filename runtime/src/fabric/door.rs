@@ -92,8 +92,8 @@ impl Porter {
         if version != VERSION {
             return Err(FabricError::Version { ours: VERSION, theirs: version });
         }
-        let ours = self.guests.first().map(|guest| guest.shared.pair);
-        let Some(guest) = self.guests.iter_mut().find(|guest| guest.shared.pair == pair) else {
+        let ours = self.guests.first().map(|guest| guest.shared.pair());
+        let Some(guest) = self.guests.iter_mut().find(|guest| guest.shared.pair() == pair) else {
             return Err(
                 ours.map_or(FabricError::Disconnected, |ours| FabricError::OtherPair { ours, theirs: pair })
             );

@@ -71,7 +71,7 @@ pub struct PrefillFabric {
 /// What the door, the connections with one decode rank and the callers share.
 pub(super) struct Shared {
     index: usize,
-    pub(super) pair: Pair,
+    pair: Mutex<Pair>,
     pub(super) limits: FabricLimits,
     sink: Arc<Mutex<Sink>>,
     link: Mutex<Option<Link>>,
@@ -102,7 +102,14 @@ impl PrefillFabric {
         let (sink, stopping): (Arc<Mutex<Sink>>, _) = (Arc::new(Mutex::new(Box::new(sink))), Arc::default());
         let link = |(index, pair): (usize, &Pair)| {
             let (sink, stopping) = (Arc::clone(&sink), Arc::clone(&stopping));
-            Arc::new(Shared { index, pair: *pair, limits, sink, link: Mutex::new(None), stopping })
+            Arc::new(Shared {
+                index,
+                pair: Mutex::new(*pair),
+                limits,
+                sink,
+                link: Mutex::new(None),
+                stopping,
+            })
         };
         let links: Vec<_> = pairs.iter().enumerate().map(link).collect();
         let porter = Porter::new(links.clone(), gate);
@@ -116,6 +123,13 @@ impl PrefillFabric {
     /// Where it listens.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Lets the decode ranks of another deployment in from now on, and nobody else.
+    pub fn admit(&self, deployment: u64) {
+        for link in &self.links {
+            link.pair.lock().unwrap_or_else(PoisonError::into_inner).deployment = deployment;
+        }
     }
 
     /// The way to the decode rank of the pair with this index, if there is one.
@@ -192,6 +206,11 @@ impl Shared {
 
     pub(super) fn report(&self, inbound: PrefillInbound) {
         (self.sink.lock().unwrap_or_else(PoisonError::into_inner))(self.index, inbound);
+    }
+
+    /// The pair that a connection must name.
+    pub(super) fn pair(&self) -> Pair {
+        *self.pair.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn is_stopping(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Journal and groups: what one side is told because of what the other said. Without I/O; [`super::desk`] holds the lock.
 
+use super::attached::Attached;
 use super::desk::DECODE_LEADER;
 use super::groups::Groups;
 use super::journal::{Journal, JournalFault};
@@ -13,6 +14,8 @@ pub(super) struct Books {
     pub(super) journal: Journal,
     /// What the ranks have said of themselves.
     pub(super) groups: Groups,
+    /// The way to a prefill side that is a deployment of its own; none where this one has both groups, or prefill alone.
+    pub(super) attached: Option<Attached>,
     /// Whether the operator wants nothing launched; it outlives epochs.
     pub(super) paused: bool,
     /// Legs wanted anew, since the start.
@@ -27,10 +30,10 @@ impl Books {
         self.groups.epoch() == self.journal.epoch() && self.groups.unready().is_none()
     }
 
-    /// Tells the decode leader of every request that it is to be told of, unless there is none or it is paused. A pause holds them back
-    /// here, where they have no deadline yet.
+    /// Tells the decode leader of every request that it is to be told of, unless there is none, it is paused, or prefill is away: both hold them
+    /// back here, where they have no deadline yet.
     pub(super) fn hand_over(&mut self) {
-        if self.paused || !self.is_whole() {
+        if self.paused || self.journal.is_away() || !self.is_whole() {
             return;
         }
         for request in self.journal.submissions() {
@@ -72,16 +75,51 @@ impl Books {
         leg: Leg,
         generated: u32,
     ) -> Result<(), JournalFault> {
-        let Some((tokens, sampling)) = self.journal.leg(epoch, RequestId(request), generated)? else {
+        let Some(work) = self.journal.leg(epoch, RequestId(request), generated)? else {
             return Ok(());
         };
-        let draw = Draw { sampling, index: generated };
         self.resumes += u64::from(leg.attempt > Attempt(0));
-        for rank in self.groups.names(Role::Prefill) {
-            let message = FrontToRank::Leg { leg, acceptance: request, tokens: tokens.clone(), draw };
-            self.groups.send(rank, message);
+        match &mut self.attached {
+            Some(attached) => attached.want((request, generated), leg, work),
+            None => self.compute(leg, request, &work),
         }
         Ok(())
+    }
+
+    /// Has every prefill rank of this deployment compute a leg.
+    pub(super) fn compute(&mut self, leg: Leg, acceptance: u64, (tokens, draw): &(Vec<u32>, Draw)) {
+        for rank in self.groups.names(Role::Prefill) {
+            let message = FrontToRank::Leg { leg, acceptance, tokens: tokens.clone(), draw: *draw };
+            self.groups.send(rank, message);
+        }
+    }
+
+    /// Asks over a new line for what is still wanted: what was said over the last one may be lost.
+    pub(super) fn ask_again(&mut self) {
+        let epoch = self.journal.epoch();
+        let Some(attached) = &mut self.attached else { return };
+        for ((request, generated), leg) in attached.wanted(|request| self.journal.is_open(request)) {
+            // Of an open request, so many tokens were sent when it was wanted.
+            if let Ok(Some(work)) = self.journal.leg(epoch, RequestId(request), generated) {
+                attached.want((request, generated), leg, work);
+            }
+        }
+    }
+
+    /// Has prefill's front end answer those that wait there for what was delivered here.
+    pub(super) fn tell_served(&mut self) {
+        let served = self.journal.served();
+        if let Some(attached) = &mut self.attached {
+            served.into_iter().for_each(|room| attached.served(room));
+        }
+    }
+
+    /// Notes that there is no line, or that it is to be another one. What is submitted meanwhile is held back.
+    pub(super) fn detach(&mut self) {
+        if let Some(attached) = &mut self.attached {
+            attached.detach();
+            self.journal.set_away(true);
+        }
     }
 
     /// Says one word to every rank of a group.

@@ -7,16 +7,19 @@
 //! [`Desk::end_epoch`], and from then on the old ranks' words are late. In between, and under a pause, requests are accepted and wait in
 //! the journal.
 
+mod apart;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
+use super::attached::Attached;
 use super::books::Books;
 use super::error::ApiError;
 use super::group_fault::GroupFault;
-use super::groups::{Groups, RankState};
+use super::groups::{Groups, RankState, smaller};
 use super::journal::{Journal, STOPPING, Submission};
 use super::live::LiveRequest;
 use super::status::Health;
@@ -33,7 +36,7 @@ const FIRST_EPOCH: Epoch = Epoch(1);
 pub struct DeskPlan {
     /// Ranks of the decode group.
     pub decode_ranks: u32,
-    /// Ranks of the prefill group.
+    /// Ranks of the prefill group; none where it is a deployment of its own.
     pub prefill_ranks: u32,
     /// Requests that may be outstanding; one more is answered 429.
     pub max_queue: usize,
@@ -46,6 +49,12 @@ pub struct DeskPlan {
 }
 
 impl DeskPlan {
+    /// How often a request whose attempt failed is tried again: where prefill may die by itself, each decode rank's connection to it may fail
+    /// another attempt before that is known.
+    fn retries(&self) -> u32 {
+        if self.prefill_ranks == 0 { self.decode_ranks.max(1) } else { 1 }
+    }
+
     /// Messages that an outbox holds: a submission and an abort for each outstanding request (the leader reads in order, so no
     /// older ones can be left), and some for legs and the shutdown.
     pub fn outbox_messages(&self) -> usize {
@@ -87,8 +96,10 @@ impl Desk {
     /// A desk without ranks yet.
     pub fn new(plan: DeskPlan) -> Arc<Self> {
         let groups = Groups::new(FIRST_EPOCH, plan.decode_ranks, plan.prefill_ranks);
-        let journal = Journal::new(FIRST_EPOCH);
-        let inner = Books { journal, groups, paused: false, resumes: 0, restarts: 0 };
+        let journal = Journal::new(FIRST_EPOCH, plan.retries());
+        let attached = (plan.prefill_ranks == 0).then(Attached::default);
+        let mut inner = Books { journal, groups, attached, paused: false, resumes: 0, restarts: 0 };
+        inner.detach();
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }
 
@@ -102,11 +113,21 @@ impl Desk {
         self.standing.subscribe()
     }
 
-    /// What every rank can hold.
+    /// What every rank of either group can hold.
     ///
     /// # Errors
     /// The 503 that says why no request is taken now.
     pub fn room(&self) -> Result<Room, ApiError> {
+        let elsewhere = self.lock().attached.as_ref().map(Attached::room);
+        let here = self.room_here()?;
+        match elsewhere {
+            None => Ok(here),
+            Some(room) => room.map(|room| smaller(here, room)).ok_or(ApiError::Starting),
+        }
+    }
+
+    /// What every rank of this deployment can hold.
+    fn room_here(&self) -> Result<Room, ApiError> {
         match &*self.standing.borrow() {
             Standing::Starting => Err(ApiError::Starting),
             Standing::Ready(room) | Standing::Restarting { room, .. } => Ok(*room),
@@ -122,7 +143,7 @@ impl Desk {
     /// 503 when requests are not taken now, 429 when the queue is full.
     pub fn submit(self: &Arc<Self>, submission: Submission) -> Result<LiveRequest, ApiError> {
         let mut inner = self.lock();
-        self.room()?;
+        self.room_here()?;
         if inner.journal.outstanding() >= self.plan.max_queue {
             return Err(ApiError::QueueFull { limit: self.plan.max_queue });
         }
@@ -138,6 +159,7 @@ impl Desk {
             // An outbox that is gone or full belongs to a group that is being lost, and the request with it.
             inner.groups.send(DECODE_LEADER, FrontToRank::Abort { request });
         }
+        inner.tell_served();
     }
 
     /// Has both groups launch nothing, or go on. Under a pause requests are accepted and wait, and what was launched is finished; it holds
@@ -147,7 +169,7 @@ impl Desk {
     /// The 503 that says why requests are not taken now.
     pub fn pause(&self, paused: bool) -> Result<(), ApiError> {
         let mut inner = self.lock();
-        self.room()?;
+        self.room_here()?;
         if std::mem::replace(&mut inner.paused, paused) != paused && inner.is_whole() {
             inner.tell_pause();
             inner.hand_over();
@@ -179,6 +201,8 @@ impl Desk {
     pub fn end_epoch(&self, reason: String) {
         let mut inner = self.lock();
         inner.journal.raise_epoch();
+        inner.attached.iter_mut().for_each(Attached::forget);
+        inner.detach();
         inner.restarts += 1;
         let ended = inner.groups.epoch();
         self.standing.send_if_modified(|standing| {
@@ -232,6 +256,7 @@ impl Desk {
                 leader_only(rank, "ended")?;
                 let ended = inner.journal.ended(from.epoch, RequestId(request), outcome);
                 ended.map_err(|source| GroupFault::Journal { rank, source })?;
+                inner.tell_served();
                 inner.hand_over();
                 Ok(())
             }
@@ -244,7 +269,9 @@ impl Desk {
                 leader_only(rank, "token")?;
                 self.check_vocabulary(rank, token)?;
                 let recorded = inner.journal.token(from.epoch, (RequestId(request), index), token, ended);
-                recorded.map_err(|source| GroupFault::Journal { rank, source })
+                recorded.map_err(|source| GroupFault::Journal { rank, source })?;
+                inner.tell_served();
+                Ok(())
             }
         }
     }
@@ -396,6 +423,10 @@ impl Desk {
             queue: count(inner.journal.outstanding()),
             queue_limit: count(self.plan.max_queue),
             groups: inner.groups.health(Instant::now()),
+            prefill: inner.attached.as_ref().map(|attached| match attached.is_attached() {
+                true => "attached",
+                false => "away",
+            }),
             ..Health::of(&self.standing.borrow(), inner.paused, stalled)
         }
     }

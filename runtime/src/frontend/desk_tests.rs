@@ -69,7 +69,7 @@ fn submitted(id: u64, generated: u32) -> FrontToRank {
 }
 
 fn submission() -> Submission {
-    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true, sampling: Sampling::GREEDY }
+    Submission { prompt: vec![1, 2], max_tokens: 4, ignore_eos: true, sampling: Sampling::GREEDY, room: None }
 }
 
 fn token(request: u64, index: u32) -> RankToFront {

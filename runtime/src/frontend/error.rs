@@ -83,6 +83,20 @@ pub enum ApiError {
         /// The bound.
         limit: usize,
     },
+    /// A room is waited for already.
+    #[error("bootstrap_room {room} is waited for already: give each request a room of its own")]
+    RoomTaken {
+        /// The room.
+        room: u64,
+    },
+    /// No decode deployment came for a room.
+    #[error("no decode side named bootstrap_room {room} within {seconds} s: send it the same request")]
+    NoDecode {
+        /// The room.
+        room: u64,
+        /// The deadline.
+        seconds: u64,
+    },
     /// The ranks are still starting.
     #[error("the model is not ready yet; retry later")]
     Starting,
@@ -121,6 +135,8 @@ impl ApiError {
             Self::UnknownModel { .. } | Self::UnknownPath { .. } => StatusCode::NOT_FOUND,
             Self::WrongMethod { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::RoomTaken { .. } => StatusCode::CONFLICT,
+            Self::NoDecode { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::Starting | Self::Stopping | Self::Lost { .. } => StatusCode::SERVICE_UNAVAILABLE,
             Self::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -132,6 +148,8 @@ impl ApiError {
             Self::TooLong { .. } => Some("context_length_exceeded"),
             Self::UnknownModel { .. } => Some("model_not_found"),
             Self::QueueFull { .. } => Some("queue_full"),
+            Self::RoomTaken { .. } => Some("room_taken"),
+            Self::NoDecode { .. } => Some("no_decode"),
             Self::Starting => Some("not_ready"),
             Self::Stopping => Some("stopping"),
             Self::Lost { .. } => Some("group_lost"),
@@ -151,6 +169,7 @@ impl ApiError {
             Self::Invalid { param, .. } => Some(param),
             Self::TooLong { .. } => Some("max_tokens"),
             Self::UnknownModel { .. } => Some("model"),
+            Self::RoomTaken { .. } | Self::NoDecode { .. } => Some("bootstrap_room"),
             Self::BadJson { .. } | Self::BadBody { .. } | Self::WrongContentType | Self::SlowBody { .. } => {
                 None
             }
@@ -184,6 +203,7 @@ impl ApiError {
             Self::QueueFull { .. } | Self::Starting => Some(("retry-after", "1")),
             Self::Stopping => Some(("x-should-retry", "false")),
             Self::BadJson { .. } | Self::BadBody { .. } | Self::Invalid { .. } | Self::TooLong { .. } => None,
+            Self::RoomTaken { .. } | Self::NoDecode { .. } => None,
             Self::WrongContentType
             | Self::SlowBody { .. }
             | Self::BodyTooLarge { .. }

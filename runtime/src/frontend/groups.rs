@@ -297,7 +297,8 @@ impl Groups {
     }
 }
 
-fn smaller(left: Room, right: Room) -> Room {
+/// What both of two can hold.
+pub(crate) fn smaller(left: Room, right: Room) -> Room {
     Room {
         pages: left.pages.min(right.pages),
         page_size: left.page_size.min(right.page_size),

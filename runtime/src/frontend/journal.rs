@@ -10,7 +10,7 @@ pub use lockstep_spec::journal::JournalFault;
 use lockstep_spec::journal::{self, Account, Received};
 use tokio::sync::mpsc;
 
-use crate::wire::{Outcome, Request, Sampling};
+use crate::wire::{Draw, Outcome, Request, Sampling};
 
 /// What clients are told when the server stops before their answer is complete.
 pub(crate) const STOPPING: &str = "the server is stopping";
@@ -26,6 +26,8 @@ pub struct Submission {
     pub ignore_eos: bool,
     /// How its tokens are chosen.
     pub sampling: Sampling,
+    /// The room under which a router pairs this request with prefill's, if it is to be answered there.
+    pub room: Option<u64>,
 }
 
 /// What reaches a request's client: a token, an end, or both at once.
@@ -84,6 +86,8 @@ impl From<Outcome> for End {
 struct Entry {
     prompt: Vec<u32>,
     client: mpsc::Sender<Delivery>,
+    /// The room under which prefill's front end waits for the first delivery.
+    room: Option<u64>,
 }
 
 /// The accepted requests that the decode group has not ended yet.
@@ -93,17 +97,44 @@ pub(crate) struct Journal {
     entries: BTreeMap<RequestId, Entry>,
     /// Open requests that the group of this epoch is still to be told of.
     untold: BTreeSet<RequestId>,
+    /// Rooms whose wait is over, and nobody has been told.
+    served: Vec<u64>,
 }
 
 impl Journal {
-    /// A journal of which nothing is recorded, in its first epoch.
-    pub(crate) fn new(epoch: Epoch) -> Self {
-        Self { rules: journal::Journal::new(epoch), entries: BTreeMap::new(), untold: BTreeSet::new() }
+    /// A journal of which nothing is recorded, in its first epoch. A request whose attempt failed is tried again so many times.
+    pub(crate) fn new(epoch: Epoch, retries: u32) -> Self {
+        Self {
+            rules: journal::Journal::new(epoch).retrying(retries),
+            entries: BTreeMap::new(),
+            untold: BTreeSet::new(),
+            served: Vec::new(),
+        }
     }
 
     /// The current epoch.
     pub(crate) fn epoch(&self) -> Epoch {
         self.rules.epoch()
+    }
+
+    /// Whether the prefill side is a deployment of its own, and away.
+    pub(crate) fn is_away(&self) -> bool {
+        self.rules.is_away()
+    }
+
+    /// Notes that the prefill side is away, or there again.
+    pub(crate) fn set_away(&mut self, away: bool) {
+        if away { self.rules.prefill_left() } else { self.rules.prefill_returned() }
+    }
+
+    /// Whether a request is open.
+    pub(crate) fn is_open(&self, request: RequestId) -> bool {
+        self.entries.contains_key(&request)
+    }
+
+    /// Takes out the rooms whose wait is over.
+    pub(crate) fn served(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.served)
     }
 
     /// Number of requests that the group has not ended.
@@ -113,7 +144,7 @@ impl Journal {
 
     /// Takes a request in; its number is its place in acceptance order.
     pub(crate) fn accept(&mut self, submission: Submission) -> (RequestId, mpsc::Receiver<Delivery>) {
-        let Submission { prompt, max_tokens, ignore_eos, sampling } = submission;
+        let Submission { prompt, max_tokens, ignore_eos, sampling, room } = submission;
         let prompt_tokens = u32::try_from(prompt.len()).unwrap_or(u32::MAX);
         let wanted =
             Request { id: RequestId(0), prompt_tokens, max_tokens, generated: 0, ignore_eos, sampling };
@@ -121,7 +152,7 @@ impl Journal {
         self.untold.insert(request);
         let deliveries = usize::try_from(max_tokens).unwrap_or(usize::MAX).saturating_add(1);
         let (client, receiver) = mpsc::channel(deliveries.min(tokio::sync::Semaphore::MAX_PERMITS));
-        self.entries.insert(request, Entry { prompt, client });
+        self.entries.insert(request, Entry { prompt, client, room });
         (request, receiver)
     }
 
@@ -166,7 +197,8 @@ impl Journal {
 
     fn deliver(&mut self, request: RequestId, delivery: Delivery) {
         let ends = delivery.end.is_some();
-        if let Some(entry) = self.entries.get(&request) {
+        if let Some(entry) = self.entries.get_mut(&request) {
+            self.served.extend(entry.room.take());
             // The channel has room for every token and the end, so only a client that has just left makes this fail.
             entry.client.try_send(delivery).ok();
         }
@@ -185,7 +217,7 @@ impl Journal {
         epoch: Epoch,
         request: RequestId,
         generated: u32,
-    ) -> Result<Option<(Vec<u32>, Sampling)>, JournalFault> {
+    ) -> Result<Option<(Vec<u32>, Draw)>, JournalFault> {
         if epoch < self.epoch() {
             return Ok(None);
         }
@@ -193,7 +225,7 @@ impl Journal {
         let open = self.entries.get(&request).zip(self.rules.open().get(&request));
         let (entry, account) = open.ok_or(JournalFault::Unknown(request))?;
         let tokens = entry.prompt.iter().copied().chain(sent.iter().map(|token| token.0)).collect();
-        Ok(Some((tokens, account.request.sampling)))
+        Ok(Some((tokens, Draw { sampling: account.request.sampling, index: generated })))
     }
 
     /// Notes that nobody listens any more; `true` when the group is to be told, which is once at most. A request that it has not been
@@ -210,7 +242,7 @@ impl Journal {
     fn withdraw(&mut self, request: RequestId) {
         // A request that is not open any more has nothing to withdraw.
         self.rules.ended(self.epoch(), request, Outcome::Aborted).ok();
-        self.entries.remove(&request);
+        self.served.extend(self.entries.remove(&request).and_then(|entry| entry.room));
     }
 
     /// The epoch is over: what its group still says is late. Requests that nobody waits for are gone.
@@ -247,11 +279,17 @@ mod tests {
     const SECOND: Epoch = Epoch(2);
 
     fn submission() -> Submission {
-        Submission { prompt: vec![5, 6], max_tokens: 3, ignore_eos: false, sampling: Sampling::GREEDY }
+        Submission {
+            prompt: vec![5, 6],
+            max_tokens: 3,
+            ignore_eos: false,
+            sampling: Sampling::GREEDY,
+            room: None,
+        }
     }
 
     fn accepted() -> (Journal, RequestId, mpsc::Receiver<Delivery>) {
-        let mut journal = Journal::new(FIRST);
+        let mut journal = Journal::new(FIRST, 1);
         let (request, client) = journal.accept(submission());
         assert_eq!(journal.submissions().len(), 1, "the group is told");
         (journal, request, client)

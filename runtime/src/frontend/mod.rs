@@ -6,8 +6,10 @@
 //!  client gone ─▶ LiveRequest dropped ─▶ Desk ─▶ journal (once) ─▶ Abort ─▶ decode leader
 //! ```
 //! Reading order: `journal` (what was accepted and sent), `groups` and `goal` (what the ranks said), `books` (the two together), `desk` (with a lock around them),
-//! `request` and `unsupported` (the way in), `stream` (the way out), `pause`, `status` and `metrics`, `routes`, `server`.
+//! `request` and `unsupported` (the way in), `stream` (the way out), `attached`, `line` and `pairing` (where the
+//! groups are deployed apart), `pause`, `status` and `metrics`, `routes`, `server`.
 
+mod attached;
 mod books;
 mod desk;
 mod error;
@@ -15,9 +17,11 @@ mod goal;
 mod group_fault;
 mod groups;
 mod journal;
+mod line;
 mod live;
 mod metrics;
 mod model_text;
+mod pairing;
 mod pause;
 mod request;
 mod routes;
@@ -33,10 +37,12 @@ pub use error::ApiError;
 pub use group_fault::GroupFault;
 pub use groups::{GroupHealth, RankHealth, RankState};
 pub use journal::{Delivery, End, FinishReason, JournalFault, Submission};
+pub use line::{LineError, LineTerms, LineToPrefill, LinesToDecode};
 pub use live::LiveRequest;
 pub use model_text::load_text;
+pub use pairing::Pairing;
 pub use request::DEFAULT_MAX_TOKENS;
-pub use routes::{Service, router};
+pub use routes::{Service, prefill_router, router};
 pub use server::HttpServer;
 pub use status::Health;
 pub use text::{Detokenizer, TextCodec, TextError};

@@ -28,6 +28,18 @@ pub(crate) struct CompletionRequest {
     pub(crate) temperature_milli: u32,
     /// One is drawn where none is given.
     pub(crate) seed: Option<u64>,
+    pub(crate) bootstrap: Bootstrap,
+}
+
+/// Where a router has a request prefilled, as in SGLang.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bootstrap {
+    /// The host of the prefill side's bootstrap server.
+    pub(crate) host: Option<String>,
+    /// Its port.
+    pub(crate) port: Option<u16>,
+    /// The name by which the request's two halves are paired.
+    pub(crate) room: Option<u64>,
 }
 
 impl CompletionRequest {
@@ -49,6 +61,11 @@ impl CompletionRequest {
             ignore_eos: flag(&fields, "ignore_eos")?,
             temperature_milli: temperature_milli(&fields)?,
             seed: seed(&fields)?,
+            bootstrap: Bootstrap {
+                host: field(&fields, "bootstrap_host", "a host name or address")?,
+                port: field(&fields, "bootstrap_port", "a port")?,
+                room: field(&fields, "bootstrap_room", "a whole number below 2^64")?,
+            },
         })
     }
 }
@@ -176,6 +193,7 @@ mod tests {
             ignore_eos: false,
             temperature_milli: 0,
             seed: None,
+            bootstrap: Bootstrap::default(),
         };
         assert_eq!(request, expected);
         let null = json!({"model": null, "prompt": "a", "max_tokens": null, "stream": null, "stop": null});

@@ -1,6 +1,7 @@
 //! The HTTP routes, and what a request must pass before it is accepted.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use super::desk::Desk;
 use super::error::ApiError;
 use super::journal::Submission;
 use super::metrics;
+use super::pairing;
+use super::pairing::Pairing;
 use super::pause;
 use super::request::{CompletionRequest, Prompt};
 use super::stream::Answer;
@@ -37,12 +40,28 @@ pub struct Service {
     pub codec: Arc<dyn TextCodec>,
     /// The model's name.
     pub model: String,
+    /// The bootstrap server of the prefill side, where that is a deployment of its own.
+    pub prefill: Option<SocketAddr>,
 }
 
-/// The routes over a service.
+/// The routes over a service that decodes.
 pub fn router(service: Service) -> Router {
-    Router::new()
-        .route("/v1/completions", post(completions))
+    common(Router::new().route("/v1/completions", post(completions)), service)
+}
+
+/// The routes over a service that computes prompts for a decode deployment: a request is answered once that has its first token.
+pub fn prefill_router(service: Service, pairing: Arc<Pairing>) -> Router {
+    let wait = async move |State(service): State<Service>, request: Request| {
+        let body = body(request).await?;
+        let request = CompletionRequest::parse(&body, &service.model)?;
+        service.desk.room()?;
+        pairing.wait(&request).await.map(|()| pairing::answer(&service.model, request.stream))
+    };
+    common(Router::new().route("/v1/completions", post(wait)), service)
+}
+
+fn common(routes: Router<Service>, service: Service) -> Router {
+    routes
         .route("/v1/models", get(models))
         .route("/pause_generation", post(pause))
         .route("/continue_generation", post(resume))
@@ -101,6 +120,10 @@ async fn live() -> Response {
 async fn completions(State(service): State<Service>, request: Request) -> Result<Response, ApiError> {
     let body = body(request).await?;
     let request = CompletionRequest::parse(&body, &service.model)?;
+    let named = match service.prefill {
+        Some(prefill) => pairing::check(&request.bootstrap, prefill).await?,
+        None => None,
+    };
     let room = service.desk.room()?;
     let prompt = tokenize(&service, request.prompt).await?;
     check_prompt(&prompt, service.desk.plan().vocabulary)?;
@@ -111,7 +134,7 @@ async fn completions(State(service): State<Service>, request: Request) -> Result
     // Kept with the request from here on, so that a group that takes it up again draws the same.
     let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(prompt_tokens));
     let sampling = Sampling { seed, temperature_milli };
-    let submission = Submission { prompt, max_tokens, ignore_eos, sampling };
+    let submission = Submission { prompt, max_tokens, ignore_eos, sampling, room: named };
     let live = service.desk.submit(submission)?;
     let answer = Answer::new(live, service.codec.detokenizer(), service.model, prompt_tokens);
     match request.stream {

@@ -25,6 +25,9 @@ pub struct Health {
     pub queue: u64,
     /// How many may be.
     pub queue_limit: u64,
+    /// Where the prefill side is a deployment of its own: `attached`, or `away`, when requests wait for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefill: Option<&'static str>,
     /// Why the status is neither `ok` nor `paused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -53,6 +56,7 @@ impl Health {
             resumes: 0,
             queue: 0,
             queue_limit: 0,
+            prefill: None,
         }
     }
 

@@ -28,10 +28,14 @@ pub(crate) enum Command {
     /// One rank; started by the front end, not by hand
     #[command(hide = true)]
     Child(RankArguments),
+    /// Serve with a decode group alone; its prefill group is a `lockstep prefill`, and each is lost and started anew by itself
+    Decode(DecodeFlags),
     /// Start both groups, send four prompts over HTTP, show what came and what agreement cost, and stop
     Demo(GroupFlags),
     /// Say what this machine offers to a `serve` with the same flags, and what to do about what is missing; fails if it could not run
     Doctor(DoctorFlags),
+    /// A prefill group with its front end and bootstrap server, to which one `lockstep decode` attaches
+    Prefill(FrontFlags),
     /// One rank of a front end that runs elsewhere; to be started by torchrun, a LeaderWorkerSet, Slurm, mpirun or a shell
     Rank(RankFlags),
     /// Serve a model over HTTP until SIGTERM or SIGINT
@@ -46,6 +50,38 @@ pub(crate) struct DoctorFlags {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) serve: ServeFlags,
+}
+
+/// What `decode` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DecodeFlags {
+    /// Address and port of the prefill deployment's bootstrap server
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8998")]
+    pub(crate) prefill: SocketAddr,
+    #[command(flatten)]
+    pub(crate) front: FrontFlags,
+}
+
+/// What a front end with one of the two groups takes. KV always travels over TCP.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FrontFlags {
+    /// Address to listen on
+    #[arg(long, default_value = "127.0.0.1")]
+    pub(crate) host: String,
+    /// Port to listen on; 0 takes a free one
+    #[arg(long, default_value_t = 8000)]
+    pub(crate) port: u16,
+    /// Requests that may be outstanding; one more is answered 429
+    #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) max_queue: u32,
+    /// Times within ten minutes that a lost group is started anew; 0 leaves that to the operator
+    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(..=1_000_000))]
+    pub(crate) restarts: u32,
+    /// Seconds that running requests get to end when the server is to stop; a second signal ends it at once
+    #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(..=86_400))]
+    pub(crate) drain_seconds: u32,
+    #[command(flatten)]
+    pub(crate) group: GroupFlags,
 }
 
 /// What `serve` takes.
@@ -237,7 +273,8 @@ mod tests {
     fn cli_flags_must_make_sense_together() {
         let check = |arguments: &str| match parse(arguments).unwrap().command {
             Command::Demo(flags) => flags.check(),
-            Command::Child(_) | Command::Doctor(_) | Command::Rank(_) | Command::Serve(_) => {
+            Command::Child(_) | Command::Decode(_) | Command::Doctor(_) => panic!("not the demo"),
+            Command::Prefill(_) | Command::Rank(_) | Command::Serve(_) => {
                 panic!("not the demo")
             }
         };
@@ -246,7 +283,8 @@ mod tests {
         let called =
             |arguments: &str| match parse(&format!("serve --ranks external {arguments}")).unwrap().command {
                 Command::Serve(flags) => flags.group.check_called(),
-                Command::Child(_) | Command::Demo(_) | Command::Doctor(_) | Command::Rank(_) => {
+                Command::Child(_) | Command::Decode(_) | Command::Demo(_) => panic!("not the server"),
+                Command::Doctor(_) | Command::Prefill(_) | Command::Rank(_) => {
                     panic!("not the server")
                 }
             };
@@ -261,7 +299,8 @@ mod tests {
     fn cli_bootstrap_server_is_on_a_free_port_unless_one_is_asked_for() {
         let port = |arguments: &str| match parse(&format!("demo {arguments}")).unwrap().command {
             Command::Demo(flags) => flags.own_bootstrap_port(),
-            Command::Child(_) | Command::Doctor(_) | Command::Rank(_) | Command::Serve(_) => {
+            Command::Child(_) | Command::Decode(_) | Command::Doctor(_) => panic!("not the demo"),
+            Command::Prefill(_) | Command::Rank(_) | Command::Serve(_) => {
                 panic!("not the demo")
             }
         };

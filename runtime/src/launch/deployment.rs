@@ -1,4 +1,4 @@
-//! One front end with its two groups, put together: port first, so that a taken one is told before anything is started.
+//! One front end with its groups, put together: port first, so that a taken one is told before anything is started.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -17,14 +17,16 @@ use super::error::LaunchError;
 use super::model::Model;
 use super::placement::Placement;
 use super::rank_arguments::{RankArguments, RankPlan};
+use super::way::Way;
 use crate::bootstrap;
-use crate::frontend::{Desk, DeskPlan, HttpServer, Service, router};
+use crate::fabric::FabricKind;
+use crate::frontend::{Desk, DeskPlan, HttpServer, LineTerms, Service};
 use crate::proved::Class;
 use crate::supervisor::{
     CallPlan, Departure, Evidence, Limits, Muster, RunDirectory, StartPlan, Stop, Supervisor,
     SupervisorError, SupervisorPlan,
 };
-use crate::wire::{Role, Terms};
+use crate::wire::{Role, Sizes, Terms};
 
 /// Where the front end listens, and what it takes upon itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +43,59 @@ pub struct Endpoint {
     pub drain: Duration,
     /// Where ranks of launchers are to call; none if this program starts its ranks.
     pub control: Option<Control>,
+    /// Which groups it has.
+    pub side: Side,
+}
+
+/// Which groups a front end has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Side {
+    /// Both, which are lost and started anew together.
+    #[default]
+    Both,
+    /// The decode group; the other is a deployment of its own, with this bootstrap server.
+    Decode(SocketAddr),
+    /// The prefill group.
+    Prefill,
+}
+
+impl Side {
+    /// The groups.
+    pub(crate) fn roles(self) -> &'static [Role] {
+        match self {
+            Self::Both => &[Role::Decode, Role::Prefill],
+            Self::Decode(_) => &[Role::Decode],
+            Self::Prefill => &[Role::Prefill],
+        }
+    }
+
+    /// The bootstrap server of a prefill side elsewhere.
+    fn prefill(self) -> Option<SocketAddr> {
+        match self {
+            Self::Decode(prefill) => Some(prefill),
+            Self::Both | Self::Prefill => None,
+        }
+    }
+
+    /// The flags of a side: what is deployed apart meets over TCP.
+    fn flags(self, given: &GroupFlags) -> Result<GroupFlags, LaunchError> {
+        let flags = given.clone();
+        match self {
+            Self::Both => Ok(flags),
+            Self::Decode(_) | Self::Prefill if given.bootstrap_server.is_some() => {
+                Err(LaunchError::ApartBootstrap)
+            }
+            Self::Decode(_) if given.bootstrap_port.is_some() => Err(LaunchError::ApartBootstrap),
+            Self::Decode(prefill) => {
+                Ok(GroupFlags { fabric: FabricKind::Tcp, bootstrap_server: Some(prefill), ..flags })
+            }
+            Self::Prefill => Ok(GroupFlags { fabric: FabricKind::Tcp, ..flags }),
+        }
+    }
+
+    fn ranks(self, role: Role, sizes: Sizes) -> u32 {
+        if self.roles().contains(&role) { sizes.of(role) } else { 0 }
+    }
 }
 
 /// How ranks of launchers are waited for.
@@ -67,6 +122,7 @@ pub struct Deployment {
     /// The model served.
     pub model: Model,
     servers: Vec<HttpServer>,
+    way: Way,
     supervisor: Supervisor,
     run_directory: RunDirectory,
 }
@@ -77,6 +133,8 @@ impl Deployment {
     /// # Errors
     /// [`LaunchError`] for flags, model, tokenizer, port or run directory.
     pub async fn open(endpoint: &Endpoint, flags: &GroupFlags, parts: &Parts) -> Result<Self, LaunchError> {
+        let side = endpoint.side;
+        let flags = &side.flags(flags)?;
         flags.check()?;
         endpoint.control.map_or(Ok(()), |_| flags.check_called())?;
         flags.trace.as_deref().map_or(Ok(()), empty_directory)?;
@@ -87,24 +145,51 @@ impl Deployment {
         let run_directory =
             RunDirectory::create().map_err(LaunchError::system("making the run directory"))?;
         let desk = Desk::new(desk_plan(endpoint, flags, &model, &parts.limits));
-        let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone() };
-        let mut servers = vec![HttpServer::new(listener, router(service), desk.plan().max_queue)];
-        let host = endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.address.ip());
-        let bootstrap = bootstrap_server(flags, host, &desk, &mut servers).await?;
+        let deployment = unique_number();
+        let sizes = flags.sizes();
+        let placed =
+            endpoint.control.map_or_else(|| flags.device.place(sizes.largest()).map(Some), |_| Ok(None))?;
+        let terms = |placement: &Placement| LineTerms {
+            model: model.digest,
+            kv_type: placement.of_rank(0, sizes.largest()).kv_type().name().into(),
+            sizes,
+            page_size: flags.page_size,
+        };
+        let way = Way::open(side, address, (&desk, deployment), placed.as_ref().map(terms)).await?;
+        let prefill = side.prefill();
+        let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone(), prefill };
+        let mut servers = vec![HttpServer::new(listener, way.router(service), desk.plan().max_queue)];
+        let host = match side {
+            Side::Both => endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.address.ip()),
+            Side::Decode(_) | Side::Prefill => address.ip(),
+        };
+        let bootstrap = bootstrap_server((flags, way.port()), host, &desk, &mut servers).await?;
         let (muster, control, placement) = match endpoint.control.zip(bootstrap) {
             Some((control, bootstrap)) => {
                 let (muster, bound) = call(control, flags, bootstrap, &model).await?;
                 (muster, Some(bound), None)
             }
             None => {
-                let placement = flags.device.place(flags.sizes().largest())?;
-                (start(flags, &placement, bootstrap, &model, &run_directory)?, None, Some(placement))
+                let plan =
+                    start((flags, side, deployment), placed.as_ref(), bootstrap, &model, &run_directory)?;
+                (plan, None, placed)
             }
         };
         let limits = parts.limits;
         let plan = SupervisorPlan { muster, limits, restarts: endpoint.restarts, drain: endpoint.drain };
         let supervisor = Supervisor::new(plan, Arc::clone(&desk));
-        Ok(Self { address, desk, placement, bootstrap, control, model, servers, supervisor, run_directory })
+        Ok(Self {
+            address,
+            desk,
+            placement,
+            bootstrap,
+            control,
+            model,
+            servers,
+            way,
+            supervisor,
+            run_directory,
+        })
     }
 
     /// The directory that goes at the end.
@@ -122,7 +207,14 @@ impl Deployment {
         for server in self.servers {
             web.spawn(server.run(ended.clone()));
         }
-        let departure = self.supervisor.run(stop).await;
+        let departure = match self.way.take(&self.desk, stop.clone()).await {
+            Some(mut way) => {
+                let departure = self.supervisor.run(stop).await;
+                way.shutdown().await;
+                departure
+            }
+            None => Ok(Departure::default()),
+        };
         end.send_replace(true);
         while web.join_next().await.is_some() {}
         drop(self.run_directory);
@@ -146,7 +238,7 @@ fn empty_directory(directory: &Path) -> Result<(), LaunchError> {
     if entries.next().is_some() { Err(LaunchError::TraceNotEmpty(directory.into())) } else { Ok(()) }
 }
 
-async fn listen(host: &str, port: u16, flag: &'static str) -> Result<TcpListener, LaunchError> {
+pub(super) async fn listen(host: &str, port: u16, flag: &'static str) -> Result<TcpListener, LaunchError> {
     let bound = TcpListener::bind((host, port)).await;
     let host = host.to_owned();
     bound.map_err(|source| match source.kind() == io::ErrorKind::AddrInUse {
@@ -157,7 +249,7 @@ async fn listen(host: &str, port: u16, flag: &'static str) -> Result<TcpListener
 
 /// Adds the bootstrap server, if there is to be one, at `host`, and says which one the ranks are to ask.
 async fn bootstrap_server(
-    flags: &GroupFlags,
+    (flags, line_port): (&GroupFlags, Option<u16>),
     host: IpAddr,
     desk: &Arc<Desk>,
     servers: &mut Vec<HttpServer>,
@@ -166,14 +258,14 @@ async fn bootstrap_server(
     let listener = listen(&host.to_string(), port, "--bootstrap-port").await?;
     let own = listener.local_addr().map_err(LaunchError::system("asking for the bootstrap server's port"))?;
     let desk = Arc::clone(desk);
-    servers.push(HttpServer::new(listener, bootstrap::routes(move || desk.epoch()), 0));
+    servers.push(HttpServer::new(listener, bootstrap::routes(move || desk.epoch(), line_port), 0));
     Ok(Some(flags.bootstrap_server.unwrap_or(own)))
 }
 
 fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Limits) -> DeskPlan {
     DeskPlan {
-        decode_ranks: flags.sizes().decode,
-        prefill_ranks: flags.sizes().prefill,
+        decode_ranks: endpoint.side.ranks(Role::Decode, flags.sizes()),
+        prefill_ranks: endpoint.side.ranks(Role::Prefill, flags.sizes()),
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
         silence_ticks: limits.ticks(limits.silence),
@@ -183,8 +275,8 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
 
 /// Ranks that this program is to start, and the socket to which they connect.
 fn start(
-    flags: &GroupFlags,
-    placement: &Placement,
+    (flags, side, deployment): (&GroupFlags, Side, u64),
+    placement: Option<&Placement>,
     bootstrap: Option<SocketAddr>,
     model: &Model,
     run_directory: &RunDirectory,
@@ -193,7 +285,9 @@ fn start(
         .map_err(LaunchError::system("making the control socket"))?;
     let plan = StartPlan {
         program: std::env::current_exe().map_err(LaunchError::system("finding the own executable"))?,
-        ranks: ranks(flags, placement, bootstrap, model, run_directory),
+        ranks: placement.map_or_else(Vec::new, |placement| {
+            ranks((flags, side, deployment), placement, bootstrap, model, run_directory)
+        }),
         run_directory: run_directory.path().into(),
         evidence: Evidence::new(flags.evidence.as_deref()),
     };
@@ -225,9 +319,9 @@ async fn call(
     Ok((Muster::Called(listener, plan), bound))
 }
 
-/// The ranks of both groups, before their first epoch.
+/// The ranks of a side's groups, before their first epoch.
 fn ranks(
-    flags: &GroupFlags,
+    (flags, side, deployment): (&GroupFlags, Side, u64),
     placement: &Placement,
     bootstrap: Option<SocketAddr>,
     model: &Model,
@@ -240,7 +334,7 @@ fn ranks(
         size: sizes.decode,
         peers: sizes.prefill,
         epoch: 0,
-        deployment: unique_number(),
+        deployment,
         run_directory: run_directory.path().into(),
         device: placement.of_rank(0, sizes.decode),
         transport: flags.transport,
@@ -255,17 +349,19 @@ fn ranks(
         chunk_tokens: flags.chunk_tokens,
         trace: flags.trace.clone(),
         unchecked: flags.unchecked,
+        apart: side != Side::Both,
     };
-    let plans = [Role::Decode, Role::Prefill]
-        .into_iter()
-        .flat_map(|role| (0..sizes.of(role)).map(move |rank| (role, rank)))
-        .map(|(role, rank)| RankPlan {
-            role,
-            rank,
-            size: sizes.of(role),
-            peers: sizes.of(role.other()),
-            device: placement.of_rank(rank, sizes.of(role)),
-            ..first.clone()
+    let roles = side.roles().iter().copied();
+    let plans =
+        roles.flat_map(|role| (0..sizes.of(role)).map(move |rank| (role, rank))).map(|(role, rank)| {
+            RankPlan {
+                role,
+                rank,
+                size: sizes.of(role),
+                peers: sizes.of(role.other()),
+                device: placement.of_rank(rank, sizes.of(role)),
+                ..first.clone()
+            }
         });
     let (front, control_socket) = (std::process::id(), run_directory.control_socket());
     plans.map(|plan| RankArguments { front, control_socket: control_socket.clone(), plan }).collect()

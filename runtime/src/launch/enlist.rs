@@ -299,5 +299,6 @@ fn plan(
         chunk_tokens: terms.chunk_tokens,
         trace: flags.trace.clone(),
         unchecked: terms.unchecked,
+        apart: false,
     }
 }

@@ -31,6 +31,11 @@ pub enum LaunchError {
         "--bootstrap-port and --bootstrap-server are of use over TCP only: add --fabric tcp, or leave them out"
     )]
     NoBootstrap,
+    /// A bootstrap server is named where there is no choice.
+    #[error(
+        "deployed apart, the bootstrap server is prefill's own: leave --bootstrap-server out, give --bootstrap-port to `lockstep prefill` alone, and --prefill to `lockstep decode`"
+    )]
+    ApartBootstrap,
     /// The ranks can not be placed on this machine's devices.
     #[error(transparent)]
     Placement(#[from] PlacementError),
@@ -125,6 +130,7 @@ impl LaunchError {
         match self {
             Self::PagesTooFew { .. }
             | Self::NoBootstrap
+            | Self::ApartBootstrap
             | Self::Placement(_)
             | Self::CalledOverTcp
             | Self::CalledRecords

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   cli ─▶ serve ─▶ deployment (port, run directory, desk, server, supervisor) ─▶ rank processes
+//!      ├─▶ prefill, decode ─▶ the same with one group, and a way to the other one's
 //!      ├─▶ doctor ─▶ the same questions that serve asks, and nothing started
 //!      ├─▶ demo  ─▶ deployment on a free port, a client, an end
 //!      ├─▶ child (hidden; started by the supervisor) ─▶ Parts::rank
 //!      └─▶ rank (started by a launcher) ─▶ launcher (which rank) ─▶ enlist (which epoch) ─▶ Parts::enlisted
 //! ```
 //! Reading order: `cli`, `placement` (what computes), `rank_arguments` (the whole interface to a child besides the wire), `model`,
-//! `deployment`, `launcher`, `enlist`.
+//! `deployment`, `way`, `launcher`, `enlist`.
 
 mod cli;
 mod deployment;
@@ -20,10 +21,11 @@ mod model;
 mod placement;
 mod rank_arguments;
 mod serve;
+mod way;
 
 pub use cli::GroupFlags;
 pub(crate) use deployment::classes;
-pub use deployment::{Control, Deployment, Endpoint};
+pub use deployment::{Control, Deployment, Endpoint, Side};
 pub use enlist::{Enlisted, START_ANEW, Stand};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
@@ -61,7 +63,9 @@ pub struct Parts {
 /// Runs the program as its command line says: exit code 2 for a wrong command line, 1 for every other failure.
 pub fn run(parts: &Parts) -> ExitCode {
     let ended = match Cli::parse().command {
+        Command::Decode(flags) => serve::run_apart(&flags.front, Side::Decode(flags.prefill), parts),
         Command::Demo(flags) => crate::demo::run(&flags, parts),
+        Command::Prefill(flags) => serve::run_apart(&flags, Side::Prefill, parts),
         Command::Child(arguments) => return child(arguments, parts),
         Command::Doctor(flags) => doctor::run(&flags, parts),
         Command::Rank(flags) => return enlist::run(&flags, parts),

@@ -112,6 +112,9 @@ pub struct RankPlan {
     /// Whether the class need not be model-checked
     #[arg(long)]
     pub unchecked: bool,
+    /// Whether the other group is a deployment of its own
+    #[arg(long)]
+    pub apart: bool,
 }
 
 impl RankPlan {
@@ -178,12 +181,14 @@ impl RankArguments {
         let bootstrap = plan.bootstrap.map(|server| format!("--bootstrap={server}").into());
         let kv_memory = plan.kv_memory.map(|bytes| format!("--kv-memory={bytes}").into());
         let unchecked = plan.unchecked.then(|| "--unchecked".into());
+        let apart = plan.apart.then(|| "--apart".into());
         std::iter::once("child".into())
             .chain(flags)
             .chain(bootstrap)
             .chain(kv_memory)
             .chain(trace)
             .chain(unchecked)
+            .chain(apart)
             .collect()
     }
 }
@@ -224,6 +229,7 @@ mod tests {
             chunk_tokens: 8,
             trace: Some("/tr aces".into()),
             unchecked: true,
+            apart: true,
         };
         let written = RankArguments { front: 4, control_socket: "/run/a b/control.sock".into(), plan };
         let line = [OsString::from("lockstep")].into_iter().chain(written.command_line());

@@ -8,8 +8,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
 use super::Parts;
-use super::cli::{GroupFlags, RankSource, ServeFlags};
-use super::deployment::{Control, Deployment, Endpoint};
+use super::cli::{FrontFlags, GroupFlags, RankSource, ServeFlags};
+use super::deployment::{Control, Deployment, Endpoint, Side};
 use super::error::LaunchError;
 use crate::frontend::{Desk, Standing};
 use crate::supervisor::{Departure, Stop, on_signals, say, tell};
@@ -36,8 +36,6 @@ pub(crate) fn run(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> 
 }
 
 async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
-    let (order, stop) = watch::channel(Stop::Run);
-    let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
     let ServeFlags { host, port, max_queue, restarts, drain_seconds, ranks, control, .. } = flags;
     let absence = Duration::from_secs(u64::from(flags.absence_seconds));
     let endpoint = Endpoint {
@@ -50,16 +48,38 @@ async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
             RankSource::External => Some(Control { address: *control, absence }),
             RankSource::Local => None,
         },
+        side: Side::Both,
     };
-    let deployment = Deployment::open(&endpoint, &flags.group, parts).await?;
+    serve_at(&endpoint, &flags.group, parts).await
+}
+
+/// Serves one of the two groups until a signal asks for the end.
+pub(crate) fn run_apart(flags: &FrontFlags, side: Side, parts: &Parts) -> Result<(), LaunchError> {
+    let FrontFlags { host, port, max_queue, restarts, drain_seconds, group } = flags;
+    let endpoint = Endpoint {
+        host: host.clone(),
+        port: *port,
+        max_queue: *max_queue,
+        restarts: *restarts,
+        drain: Duration::from_secs(u64::from(*drain_seconds)),
+        control: None,
+        side,
+    };
+    on_runtime(serve_at(&endpoint, group, parts))
+}
+
+async fn serve_at(endpoint: &Endpoint, group: &GroupFlags, parts: &Parts) -> Result<(), LaunchError> {
+    let (order, stop) = watch::channel(Stop::Run);
+    let signals = on_signals(order).map_err(LaunchError::system("taking over the signals"))?;
+    let deployment = Deployment::open(endpoint, group, parts).await?;
     if let Some(placement) = &deployment.placement {
         say(&format!("lockstep: {placement}"));
     }
     if let Some(control) = deployment.control {
-        let Sizes { decode, prefill } = flags.group.sizes();
+        let Sizes { decode, prefill } = group.sizes();
         say(&format!("lockstep: waits at {control} for {prefill} ranks of prefill and {decode} of decode"));
     }
-    let ready = ready_line(&deployment, &flags.group);
+    let ready = ready_line(&deployment, endpoint.side, group);
     let announcement = announce(Arc::clone(&deployment.desk), ready);
     let departure = tokio::select! {
         departure = deployment.run(stop) => departure?,
@@ -77,14 +97,17 @@ pub(crate) fn check(departure: Departure) -> Result<(), LaunchError> {
     }
 }
 
-fn ready_line(deployment: &Deployment, flags: &GroupFlags) -> String {
+fn ready_line(deployment: &Deployment, side: Side, flags: &GroupFlags) -> String {
     let (address, model) = (deployment.address, &deployment.model.id);
     let (Sizes { decode, prefill }, transport) = (flags.sizes(), flags.transport);
     let kv =
         deployment.bootstrap.map(|server| format!(", KV over tcp by way of {server}")).unwrap_or_default();
-    format!(
-        "lockstep: ready on http://{address} (model {model}, prefill tp {prefill}, decode tp {decode}, over {transport}{kv})"
-    )
+    let groups = match side {
+        Side::Both => format!("prefill tp {prefill}, decode tp {decode}"),
+        Side::Decode(_) => format!("decode tp {decode}"),
+        Side::Prefill => format!("prefill tp {prefill}"),
+    };
+    format!("lockstep: ready on http://{address} (model {model}, {groups}, over {transport}{kv})")
 }
 
 /// Prints a line when requests are taken.

@@ -112,7 +112,7 @@ impl<'a, B: Backend> Rank<'a, B> {
         let (fabric, _registrar) = meeting::listen(self.plan, self.site, limits, &peers, sink)?;
         let links = (0..peers.len()).filter_map(|peer| fabric.to(peer)).collect();
         let (queue, commands) = device::queue(self.configuration.pages, peers.len());
-        let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0);
+        let hands = PrefillHands::new(queue.clone(), self.plan.rank == 0).admitting(fabric);
         self.work(hands, (peers, links), (queue, commands), inputs, last_ticket)
     }
 

@@ -93,8 +93,8 @@ pub(super) fn fact(input: &Input) -> Option<FactOf<Decode>> {
         Input::Leg(leg, fact) => Some(Fact::Role((*leg, *fact))),
         Input::Front(FrontToRank::Submit(request)) => Some(Fact::Submitted(*request)),
         Input::Front(FrontToRank::Abort { request }) => Some(Fact::AbortWanted(RequestId(*request))),
-        Input::Front(FrontToRank::Dismiss | FrontToRank::Leg { .. } | FrontToRank::Pause)
-        | Input::Front(FrontToRank::Resume | FrontToRank::Shutdown)
+        Input::Front(FrontToRank::Attach { .. } | FrontToRank::Dismiss | FrontToRank::Leg { .. })
+        | Input::Front(FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown)
         | Input::FrontGone(_)
         | Input::Prefill(_)
         | Input::WriteFailed(_)

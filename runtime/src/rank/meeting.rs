@@ -51,7 +51,7 @@ pub(super) fn connect(
     peer: &Peer,
     sink: impl Fn(DecodeInbound<'_>) + Send + 'static,
 ) -> Result<DecodeFabric, RankError> {
-    let &RankPlan { peers: size, page_size, epoch, handshake_tries: count, .. } = plan;
+    let &RankPlan { peers: size, page_size, epoch, apart, handshake_tries: count, .. } = plan;
     let (rank, caller) = (peer.rank, Caller { pair: pair(plan, peer), epoch });
     let fabric = match plan.bootstrap {
         None => {
@@ -59,6 +59,7 @@ pub(super) fn connect(
             DecodeFabric::connect(path(plan, rank), caller, often, limits, sink)
         }
         Some(server) => {
+            let epoch = (!apart).then_some(epoch);
             let wanted = Wanted { rank, size, page_size, epoch };
             let finder = RankFinder::new(server, wanted)
                 .map_err(|error| FabricError::io("preparing to ask the bootstrap server", &error))?;

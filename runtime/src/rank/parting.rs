@@ -30,6 +30,7 @@ impl Parting {
             Input::Front(FrontToRank::Dismiss) | Input::FrontGone(_) => Word::Again,
             Input::Front(
                 FrontToRank::Abort { .. }
+                | FrontToRank::Attach { .. }
                 | FrontToRank::Leg { .. }
                 | FrontToRank::Pause
                 | FrontToRank::Resume,

@@ -4,9 +4,9 @@ use super::device::{Batch, BatchRow, Command, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::Input;
-use crate::fabric::PrefillInbound;
+use crate::fabric::{PrefillFabric, PrefillInbound};
 use crate::wire::{Draw, FrontToRank};
-use lockstep_spec::ids::{Leg, RequestId};
+use lockstep_spec::ids::{Epoch, Leg, RequestId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::action::Do;
 use lockstep_spec::prefill::evidence::WriteFact;
@@ -32,11 +32,30 @@ pub(super) struct PrefillHands {
     legs: BTreeMap<Leg, Given>,
     /// Legs whose writes were posted, and have neither completed nor failed yet.
     posted: BTreeSet<Leg>,
+    /// Where another decode deployment is let in.
+    fabric: Option<PrefillFabric>,
 }
 
 impl PrefillHands {
     pub(super) fn new(device: Queue, leads: bool) -> Self {
-        Self { device, leads, parts: Parts::default(), legs: BTreeMap::new(), posted: BTreeSet::new() }
+        let (parts, legs, posted) = (Parts::default(), BTreeMap::new(), BTreeSet::new());
+        Self { device, leads, parts, legs, posted, fabric: None }
+    }
+
+    /// The same, which has `fabric` let in whichever decode deployment the front end names.
+    pub(super) fn admitting(self, fabric: PrefillFabric) -> Self {
+        Self { fabric: Some(fabric), ..self }
+    }
+
+    /// Only epochs since this one, of this decode deployment, are of concern.
+    fn attach(&mut self, deployment: u64, since: Epoch, facts: &mut Vec<FactOf<Prefill>>) {
+        if let Some(fabric) = &self.fabric {
+            fabric.admit(deployment);
+        }
+        let mut follows = Vec::new();
+        self.parts.detach(since, &mut follows);
+        self.legs.retain(|leg, _| self.parts.accepts(*leg));
+        facts.extend(follows.into_iter().map(Fact::Role));
     }
 
     /// Keeps a part of a leg, and what follows from it.
@@ -47,6 +66,9 @@ impl PrefillHands {
         keep: impl FnOnce(&mut Given),
         facts: &mut Vec<FactOf<Prefill>>,
     ) {
+        if !self.parts.accepts(leg) {
+            return;
+        }
         let mut follows = Vec::new();
         self.parts.take(leg, part, &mut follows);
         self.legs.retain(|kept, _| kept.slot != leg.slot || *kept >= leg);
@@ -109,6 +131,7 @@ impl Hands for PrefillHands {
             Input::Front(FrontToRank::Leg { leg, acceptance, tokens, draw }) => {
                 self.leg((leg, acceptance), (tokens, draw), facts);
             }
+            Input::Front(FrontToRank::Attach { deployment, since }) => self.attach(deployment, since, facts),
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
             Input::WriteFailed(leg) => self.settled(leg, WriteFact::WriteFailed, facts),
             Input::Front(FrontToRank::Abort { .. } | FrontToRank::Dismiss | FrontToRank::Submit(_))
@@ -175,7 +198,7 @@ mod tests {
     use crate::fabric::FabricError;
     use crate::rank::device;
     use crate::wire::Sampling;
-    use lockstep_spec::ids::{Attempt, Epoch, Generation, PageId, SlotIndex, TokenId};
+    use lockstep_spec::ids::{Attempt, Generation, PageId, SlotIndex, TokenId};
 
     fn leg(attempt: u32) -> Leg {
         Leg {
@@ -214,5 +237,20 @@ mod tests {
         hands.take(Input::WriteFailed(leg(0)), &mut facts).unwrap();
         assert_eq!(facts.last(), Some(&Fact::Role((leg(0), WriteFact::WriteFailed))));
         assert!(hands.posted.is_empty());
+    }
+
+    /// Of a decode group that is gone, a leg's tokens may be all that ever came; and a page list of it may still be on its way.
+    #[test]
+    fn prefill_hands_give_up_the_legs_of_epochs_that_are_over() {
+        let (queue, _commands) = device::queue(4);
+        let (mut hands, mut facts) = (PrefillHands::new(queue, false), Vec::new());
+        hands.take(tokens(0), &mut facts).unwrap();
+        let attach = |epoch| Input::Front(FrontToRank::Attach { deployment: 7, since: Epoch(epoch) });
+        hands.take(attach(1), &mut facts).unwrap();
+        assert!(facts.is_empty(), "its epoch is not over");
+        hands.take(attach(2), &mut facts).unwrap();
+        assert_eq!(facts, [Fact::Role((leg(0), WriteFact::Revoked))]);
+        hands.take(Input::Prefill(PrefillInbound::List { leg: leg(0), pages: vec![5] }), &mut facts).unwrap();
+        assert_eq!((facts.len(), hands.legs.len()), (1, 0));
     }
 }

@@ -177,6 +177,7 @@ impl Book {
         match message {
             FrontToRank::Submit(request) => self.fact::<Decode>(Fact::Submitted(*request)),
             FrontToRank::Abort { request } => self.fact::<Decode>(Fact::AbortWanted(RequestId(*request))),
+            FrontToRank::Attach { since, .. } => self.observe::<Prefill>([Observation::Detached(*since)]),
             FrontToRank::Pause => self.fact::<Decode>(Fact::PauseWanted(true)),
             FrontToRank::Resume => self.fact::<Decode>(Fact::PauseWanted(false)),
             FrontToRank::Dismiss | FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),

@@ -163,7 +163,8 @@ impl Rehearsed for Prefill {
             Input::Prefill(PrefillInbound::Written { leg }) => Some(Fact::Role((*leg, WriteFact::Written))),
             Input::WriteFailed(leg) => Some(Fact::Role((*leg, WriteFact::WriteFailed))),
             Input::Prefill(PrefillInbound::PeerGone { .. } | PrefillInbound::Rejected { .. })
-            | Input::Front(FrontToRank::Abort { .. } | FrontToRank::Dismiss | FrontToRank::Submit(_))
+            | Input::Front(FrontToRank::Abort { .. } | FrontToRank::Attach { .. } | FrontToRank::Dismiss)
+            | Input::Front(FrontToRank::Submit(_))
             | Input::Front(FrontToRank::Pause | FrontToRank::Resume | FrontToRank::Shutdown)
             | Input::FrontGone(_)
             | Input::Leg(..)

@@ -66,10 +66,19 @@ impl Deployment {
 
     /// The same with what `prepare` makes of the command.
     pub(crate) fn start_where(arguments: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> Self {
+        Self::run("serve", arguments, prepare)
+    }
+
+    /// A `lockstep prefill` or `lockstep decode`.
+    pub(crate) fn of_side(side: &str, arguments: &str) -> Self {
+        Self::run(side, arguments, |command| command)
+    }
+
+    fn run(subcommand: &str, arguments: &str, prepare: impl FnOnce(&mut Command) -> &mut Command) -> Self {
         let scratch = Scratch::default();
         let traces = scratch.path("traces");
         let arguments = arguments.split_whitespace();
-        let arguments: Vec<&str> = ["serve", "--port", "0", "--trace", traces.to_str().unwrap()]
+        let arguments: Vec<&str> = [subcommand, "--port", "0", "--trace", traces.to_str().unwrap()]
             .into_iter()
             .chain(arguments)
             .collect();

@@ -6,7 +6,7 @@ use crate::runs::run::{Run, Tier};
 use crate::runs::runner::Progress;
 use crate::two_groups::hazards::{self, Hazard};
 use crate::two_groups::model::TwoGroups;
-use crate::two_groups::setting::{Setting, Size, Trouble};
+use crate::two_groups::setting::{Replacements, Setting, Size, Trouble};
 use crate::two_groups::witnesses::witnesses;
 use lockstep_spec::decode::rules::{Rules as DecodeRules, Shipped};
 use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as ShippedPrefill};
@@ -88,6 +88,52 @@ const RETRACTION_ONE_FAILS: Concern = Concern {
     },
 };
 
+const DECODE_REPLACED: Concern = Concern {
+    name: "decode-replaced",
+    told: "the decode group dies at any time, and another takes its place under the living prefill group",
+    change: |setting| setting.replacements.decode = 1,
+};
+const DECODE_REPLACED_TWICE: Concern = Concern {
+    name: "decode-replaced-twice",
+    told: "twice the decode group dies at any time, and another takes its place under the living prefill group; any request may be given up",
+    change: |setting| {
+        setting.replacements.decode = 2;
+        (setting.trouble.aborts, setting.lag) = (true, 0);
+    },
+};
+const PREFILL_REPLACED: Concern = Concern {
+    name: "prefill-replaced",
+    told: "the prefill group dies at any time, its front end with it, and others take their places under the living decode group",
+    change: |setting| {
+        setting.replacements.prefill = 1;
+        setting.trouble.deadlines = true;
+    },
+};
+const PREFILL_REPLACED_TWICE: Concern = Concern {
+    name: "prefill-replaced-twice",
+    told: "twice the prefill group dies at any time, its front end with it, and others take their places under the living decode group",
+    change: |setting| {
+        (PREFILL_REPLACED.change)(setting);
+        setting.replacements.prefill = 2;
+    },
+};
+const BOTH_REPLACED: Concern = Concern {
+    name: "both-replaced",
+    told: "each group dies at any time, and another takes its place under the other one",
+    change: |setting| {
+        setting.replacements = Replacements { decode: 1, prefill: 1, lines: 0 };
+        setting.trouble.deadlines = true;
+    },
+};
+const LINE_BREAKS: Concern = Concern {
+    name: "line-breaks",
+    told: "the line between the front ends breaks at any time, and the decode group may be replaced before or after",
+    change: |setting| {
+        setting.replacements = Replacements { decode: 1, prefill: 0, lines: 1 };
+        setting.trouble.deadlines = true;
+    },
+};
+
 const FAILING: Trouble = Trouble {
     aborts: true,
     write_failures: true,
@@ -121,7 +167,7 @@ const fn pr(decode: Sizes, prefill: Sizes, concern: &'static Concern, overlaps: 
 const NORMAL: &[bool] = &[false];
 const BOTH: &[bool] = &[false, true];
 
-const PROOFS: [Proof; 17] = [
+const PROOFS: [Proof; 30] = [
     quick((1, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &FAILURES_LAG, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &LOSSES, NORMAL),
@@ -134,6 +180,19 @@ const PROOFS: [Proof; 17] = [
     quick((2, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (2, 1, 1), &FAILURES, NORMAL),
     quick((2, 1, 2), (2, 1, 1), &ABORTS, NORMAL),
+    quick((1, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
+    quick((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
+    quick((1, 1, 2), (1, 1, 2), &LINE_BREAKS, NORMAL),
+    quick((2, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
+    quick((2, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
+    pr((1, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
+    pr((1, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
+    pr((2, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
+    pr((2, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
+    pr((1, 2, 4), (1, 1, 2), &DECODE_REPLACED, NORMAL),
+    pr((1, 1, 2), (1, 1, 2), &DECODE_REPLACED_TWICE, NORMAL),
+    pr((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED_TWICE, NORMAL),
+    pr((1, 1, 2), (1, 1, 2), &BOTH_REPLACED, NORMAL),
     pr((1, 2, 2), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 2, 2), &PLAIN, BOTH),
@@ -181,7 +240,16 @@ pub(super) fn hazards() -> Vec<Run> {
 }
 
 pub(super) fn mutants() -> Vec<Run> {
-    vec![mutant(&hazards::launches_unfenced()), mutant(&hazards::drained_ignores_writes())]
+    vec![
+        mutant(&hazards::launches_unfenced()),
+        mutant(&hazards::drained_ignores_writes()),
+        mutant(&hazards::keeps_tokens_alone()),
+        mutant(&hazards::reuses_epoch()),
+        mutant(&hazards::lets_two_epochs_in()),
+        mutant(&hazards::counts_absence()),
+        mutant(&hazards::asks_once()),
+        mutant(&hazards::retries_once()),
+    ]
 }
 
 fn hazard<D: DecodeRules, P: PrefillRules>(hazard: &Hazard<D, P>) -> Run {

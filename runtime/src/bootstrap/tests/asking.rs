@@ -12,7 +12,7 @@ use crate::fabric::{Address, FabricError, Finder};
 use crate::socket::reserved_port;
 
 const WAIT: Duration = Duration::from_secs(5);
-const WANTED: Wanted = Wanted { rank: 0, size: 1, page_size: PAGE_SIZE, epoch: 1 };
+const WANTED: Wanted = Wanted { rank: 0, size: 1, page_size: PAGE_SIZE, epoch: Some(1) };
 
 fn find(finder: &mut RankFinder) -> Result<Address, FabricError> {
     finder.find(&mut || Ok(()))
@@ -67,7 +67,7 @@ fn finder_refuses_a_group_of_another_shape_or_epoch() {
     for (wanted, words) in [
         (Wanted { size: 2, ..WANTED }, "attn_tp_size is 1, but this rank's is 2"),
         (Wanted { page_size: 1, ..WANTED }, "page_size is 16, but this rank's is 1"),
-        (Wanted { epoch: 9, ..WANTED }, "epoch is 1, but this rank's is 9"),
+        (Wanted { epoch: Some(9), ..WANTED }, "epoch is 1, but this rank's is 9"),
     ] {
         let why = refused(&mut RankFinder::new(server.address, wanted).unwrap());
         assert!(why.contains(words), "{why}");

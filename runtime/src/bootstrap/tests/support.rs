@@ -46,7 +46,7 @@ impl Server {
         let epoch = Arc::new(AtomicU64::new(1));
         let (end, ended) = watch::channel(false);
         let told = Arc::clone(&epoch);
-        let routes = routes(move || Epoch(told.load(Ordering::SeqCst)));
+        let routes = routes(move || Epoch(told.load(Ordering::SeqCst)), None);
         let thread = thread::spawn(move || {
             Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
