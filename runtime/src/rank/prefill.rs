@@ -242,7 +242,7 @@ mod tests {
     /// Of a decode group that is gone, a leg's tokens may be all that ever came; and a page list of it may still be on its way.
     #[test]
     fn prefill_hands_give_up_the_legs_of_epochs_that_are_over() {
-        let (queue, _commands) = device::queue(4);
+        let (queue, _commands) = device::queue(4, 1);
         let (mut hands, mut facts) = (PrefillHands::new(queue, false), Vec::new());
         hands.take(tokens(0), &mut facts).unwrap();
         let attach = |epoch| Input::Front(FrontToRank::Attach { deployment: 7, since: Epoch(epoch) });

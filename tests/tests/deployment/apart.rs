@@ -88,7 +88,7 @@ fn apart_answers_are_the_references_and_requests_are_paired_by_room() {
             scope.spawn(|| pair.check_golden(golden));
         }
     });
-    let golden = &goldens()[0];
+    let golden = &goldens[0];
     let paired = |room: u64, port: u16| {
         let mut body = request(golden, false);
         body["bootstrap_host"] = json!("127.0.0.1");

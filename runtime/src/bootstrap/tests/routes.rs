@@ -135,7 +135,7 @@ fn documents() -> impl Strategy<Value = Value> {
 
 /// What the routes answer to a body, in this process.
 fn statuses(body: &[u8]) -> Vec<u16> {
-    let routes = TowerToHyperService::new(routes(|| Epoch(1)));
+    let routes = TowerToHyperService::new(routes(|| Epoch(1), None));
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     let status = |(method, path): (&str, &str)| {
         let request = Request::builder().method(method).uri(path).body(Body::from(body.to_vec())).unwrap();
