@@ -124,14 +124,14 @@ fn journal_does_not_count_what_an_absence_of_prefill_explains() {
     assert!(is_again(journal.ended(NOW, request, late)), "it waited while nobody was there");
     assert!(is_again(journal.ended(NOW, request, failed)), "what was counted before is forgiven");
     assert_eq!(journal.ended(NOW, request, failed), Ok(Received::Taken));
-    let next = journal.accept(1, 1, false).id;
+    let next = journal.accept(wanted(1, 1, false)).id;
     assert_eq!(journal.ended(NOW, next, late), Ok(Received::Taken), "nothing excuses it");
 }
 
 #[test]
 fn journal_tries_again_as_often_as_it_is_told_to() {
     let mut journal = Journal::new(NOW).retrying(2);
-    let request = journal.accept(2, 3, false).id;
+    let request = journal.accept(wanted(2, 3, false)).id;
     let failed = Outcome::Failed(Reason::TransferFailed);
     for _ in 0..2 {
         assert!(matches!(journal.ended(NOW, request, failed), Ok(Received::Again(_))));
