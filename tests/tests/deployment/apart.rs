@@ -81,13 +81,13 @@ fn epoch(side: &Deployment) -> Value {
 
 #[test]
 fn apart_answers_are_the_references_and_requests_are_paired_by_room() {
-    let pair = Pair::start("");
+    let (pair, goldens) = (Pair::start(""), goldens());
     thread::scope(|scope| {
-        for golden in &goldens() {
+        for golden in &goldens {
             scope.spawn(|| pair.check_golden(golden));
         }
     });
-    let golden = &goldens()[0];
+    let golden = &goldens[0];
     let paired = |room: u64, port: u16| {
         let mut body = request(golden, false);
         body["bootstrap_host"] = json!("127.0.0.1");
