@@ -132,8 +132,8 @@ impl Journal {
     }
 
     /// The same with another number of retries than one. A prefill side that dies ends a connection of each decode rank, each at its own time,
-    /// and each end may fail another attempt of the same request before any of it is known to the front end: so where prefill is a deployment
-    /// of its own, one for each rank.
+    /// and each end may fail another attempt of the same request before any of it is known to the front end; those of the side before it may
+    /// be late. So where prefill is a deployment of its own, two for each rank.
     #[must_use]
     pub fn retrying(self, retries: u32) -> Self {
         Self { retries, ..self }

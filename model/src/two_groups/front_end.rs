@@ -47,7 +47,7 @@ impl FrontEnd {
     #[must_use]
     pub fn new(setting: &Setting) -> Self {
         let links = u32::try_from(setting.links()).unwrap_or(u32::MAX);
-        let retries = if setting.coupling.parting.retries_each_link { links } else { 1 };
+        let retries = if setting.coupling.parting.retries_each_link { 2 * links } else { 1 };
         let journal = setting.replacements.any().then(|| Journal::new(Epoch(0)).retrying(retries));
         Self { journal, untold: Vec::new(), line: Line::Up, wanted: Vec::new(), told_since: Epoch(0) }
     }

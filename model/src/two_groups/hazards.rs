@@ -165,7 +165,8 @@ pub fn drained_ignores_writes() -> Hazard<Shipped, DrainedIgnoresWrites> {
 fn apart(ranks: u32, replacements: Replacements, change: fn(&mut Parting)) -> Setting {
     let size = Size { ranks: 1, slots: 1, pages: 2 };
     let trouble = Trouble { deadlines: replacements.prefill > 0, ..Trouble::default() };
-    let setting = Setting { replacements, trouble, ..Setting::new(Size { ranks, ..size }, size, false) };
+    let setting =
+        Setting { replacements, trouble, lag: 0, ..Setting::new(Size { ranks, ..size }, size, false) };
     let mut parting = Parting::SHIPPED;
     change(&mut parting);
     Setting { coupling: Coupling { parting, ..setting.coupling }, ..setting }

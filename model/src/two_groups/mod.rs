@@ -36,11 +36,15 @@
 //! what is on its way to it stays so. It may hide what depends on when the front end's next request meets the bound of
 //! [`setting::Setting::lag`]. A test compares the hazards with every interleaving.
 //!
-//! What is left out: shutdown, corrupt rows, several words of the front end in one brief, a group's death and new epoch, ranks that end.
+//! Where a setting has [`setting::Replacements`], groups die and others take their places under the living one, as `lockstep prefill` and
+//! `lockstep decode` are deployed: then the front end holds the journal that the runtime executes, and has a line to prefill's front end
+//! that ends unnoticed; what a gone decode group said is still on its way, on each link for as long as the prefill end is unaware.
+//!
+//! What is left out: shutdown, corrupt rows, several words of the front end in one brief, the death of a single rank (its group's is meant).
 //!
 //! Reading order: [`setting`] (bounds, and the rules of the coupling that hazards break), [`wire`] (a link), [`ends`] (what a rank keeps
-//! of its links), [`pair`] (the state), `steps` (what may come next), `decode_end` and `prefill_end` (what happens at each end), `tidy`,
-//! [`model`], [`witnesses`], [`hazards`].
+//! of its links), [`front_end`], [`pair`] (the state), `steps` (what may come next), `decode_end` and `prefill_end` (what happens at each
+//! end), `replacing` (groups that die apart), `tidy`, [`model`], [`witnesses`], [`hazards`].
 
 mod decode_end;
 pub mod ends;

@@ -58,7 +58,8 @@ pub struct Parting {
     pub holds_back: bool,
     /// Whether the latest leg of each decode slot is asked for again over a new line.
     pub asks_again: bool,
-    /// Whether a request is tried again as often as there are links, rather than once.
+    /// Whether a request is tried again as often as connections may end between two times that the front end hears of prefill's end, rather
+    /// than once: each link's to the last prefill side, late, and to this one.
     pub retries_each_link: bool,
 }
 

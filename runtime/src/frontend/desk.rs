@@ -49,10 +49,10 @@ pub struct DeskPlan {
 }
 
 impl DeskPlan {
-    /// How often a request whose attempt failed is tried again: where prefill may die by itself, each decode rank's connection to it may fail
-    /// another attempt before that is known.
+    /// How often a request whose attempt failed is tried again. Where prefill may die by itself, each decode rank's connection to the last
+    /// prefill side and to this one may fail another attempt before this one's end is known.
     fn retries(&self) -> u32 {
-        if self.prefill_ranks == 0 { self.decode_ranks.max(1) } else { 1 }
+        if self.prefill_ranks == 0 { self.decode_ranks.saturating_mul(2) } else { 1 }
     }
 
     /// Messages that an outbox holds: a submission and an abort for each outstanding request (the leader reads in order, so no

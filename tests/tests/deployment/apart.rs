@@ -81,8 +81,7 @@ fn epoch(side: &Deployment) -> Value {
 
 #[test]
 fn apart_answers_are_the_references_and_requests_are_paired_by_room() {
-    let pair = Pair::start("");
-    let goldens = goldens();
+    let (pair, goldens) = (Pair::start(""), goldens());
     thread::scope(|scope| {
         for golden in &goldens {
             scope.spawn(|| pair.check_golden(golden));

@@ -163,6 +163,15 @@ const fn pr(decode: Sizes, prefill: Sizes, concern: &'static Concern, overlaps: 
     Proof { decode, prefill, concern, overlaps, tier: Tier::Pr }
 }
 
+const fn nightly(
+    decode: Sizes,
+    prefill: Sizes,
+    concern: &'static Concern,
+    overlaps: &'static [bool],
+) -> Proof {
+    Proof { decode, prefill, concern, overlaps, tier: Tier::Nightly }
+}
+
 /// One request of two tokens, and one leg of one chunk, never have two forwards in flight: there the normal loop says it all.
 const NORMAL: &[bool] = &[false];
 const BOTH: &[bool] = &[false, true];
@@ -182,17 +191,17 @@ const PROOFS: [Proof; 30] = [
     quick((2, 1, 2), (2, 1, 1), &ABORTS, NORMAL),
     quick((1, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
     quick((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
-    quick((1, 1, 2), (1, 1, 2), &LINE_BREAKS, NORMAL),
     quick((2, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
-    quick((2, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
+    pr((1, 1, 2), (1, 1, 2), &LINE_BREAKS, NORMAL),
     pr((1, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
-    pr((1, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
     pr((2, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
-    pr((2, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
-    pr((1, 2, 4), (1, 1, 2), &DECODE_REPLACED, NORMAL),
-    pr((1, 1, 2), (1, 1, 2), &DECODE_REPLACED_TWICE, NORMAL),
-    pr((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED_TWICE, NORMAL),
     pr((1, 1, 2), (1, 1, 2), &BOTH_REPLACED, NORMAL),
+    nightly((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED_TWICE, NORMAL),
+    nightly((2, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
+    nightly((1, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
+    nightly((2, 1, 2), (2, 1, 2), &PREFILL_REPLACED, NORMAL),
+    nightly((1, 2, 4), (1, 1, 2), &DECODE_REPLACED, NORMAL),
+    nightly((1, 1, 2), (1, 1, 2), &DECODE_REPLACED_TWICE, NORMAL),
     pr((1, 2, 2), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 2, 2), &PLAIN, BOTH),
