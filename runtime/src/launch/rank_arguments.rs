@@ -188,8 +188,8 @@ impl RankArguments {
 mod tests {
     use super::*;
     use crate::engine::CacheType;
-    use crate::launch::CollectivesWish;
     use crate::launch::cli::{Cli, Command};
+    use crate::launch::{CollectivesWish, GraphsWish};
     use clap::Parser;
 
     #[test]
@@ -205,6 +205,7 @@ mod tests {
                 ordinal: 3,
                 kv_type: CacheType::Bf16,
                 collectives: CollectivesWish::Nccl,
+                graphs: GraphsWish::On,
                 sharers: 4,
             },
             transport: Transport::Tcp,

@@ -85,16 +85,32 @@ pub(super) fn add(target: &mut [f32], source: &[f32]) {
     }
 }
 
-/// `[positions, columns]` to `[positions, rows]` of the map, whose rows the threads share.
-pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
+/// `[positions, columns]` to `[positions, rows]` of the map. `by_row` holds the outputs of several positions before they are
+/// put in order.
+pub(super) fn linear(
+    [output, by_row]: [&mut Vec<f32>; 2],
+    input: &[f32],
+    map: &Matrix<Vec<f32>>,
+    threads: &Threads,
+) {
+    match input.len() / map.columns {
+        1 => linear_by_row(output, input, map, threads),
+        positions => {
+            linear_by_row(by_row, input, map, threads);
+            transpose(by_row, positions, output);
+        }
+    }
+}
+
+/// `[positions, columns]` to `[rows, positions]` of the map, whose rows the threads share.
+fn linear_by_row(output: &mut Vec<f32>, input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) {
     let (columns, positions) = (map.columns, input.len() / map.columns);
     let rows = threads.part(map.rows, TILE);
-    let mut by_row = vec![0.0; map.rows * positions];
-    threads.fill(&mut by_row, rows * positions, map.elements.len() * positions, |part, output| {
+    output.resize(map.rows * positions, 0.0);
+    threads.fill(output, rows * positions, map.elements.len() * positions, |part, output| {
         let rows = &map.elements[part * rows * columns..];
         on_widest_vectors(Multiply { rows, input, columns, output });
     });
-    transposed(by_row, positions)
 }
 
 /// Fills `output`, `[rows, positions]`, from as many of `rows` and `[positions, columns]`. Each row comes from memory once
@@ -155,21 +171,18 @@ fn multiply_tile<V: Lanes, const ROWS: usize>(
 }
 
 /// `[rows, positions]` to `[positions, rows]`.
-fn transposed(by_row: Vec<f32>, positions: usize) -> Vec<f32> {
-    if positions == 1 {
-        return by_row;
-    }
-    let rows = by_row.len() / positions.max(1);
-    let mut by_position = vec![0.0; by_row.len()];
-    for (row, values) in by_row.chunks_exact(positions.max(1)).enumerate() {
+fn transpose(by_row: &[f32], positions: usize, by_position: &mut Vec<f32>) {
+    let rows = by_row.len() / positions;
+    by_position.resize(by_row.len(), 0.0);
+    for (row, values) in by_row.chunks_exact(positions).enumerate() {
         by_position[row..].iter_mut().step_by(rows).zip(values).for_each(|(place, value)| *place = *value);
     }
-    by_position
 }
 
 /// Normalises `[positions, width]`, position by position.
-pub(super) fn norm(input: &[f32], norm: &Norm<Vec<f32>>) -> Vec<f32> {
-    input.chunks_exact(norm.width).flat_map(|values| norm_one(values, norm)).collect()
+pub(super) fn norm(output: &mut Vec<f32>, input: &[f32], norm: &Norm<Vec<f32>>) {
+    output.clear();
+    input.chunks_exact(norm.width).for_each(|values| output.extend(norm_one(values, norm)));
 }
 
 fn norm_one<'a>(values: &'a [f32], norm: &'a Norm<Vec<f32>>) -> impl Iterator<Item = f32> + 'a {
@@ -179,11 +192,10 @@ fn norm_one<'a>(values: &'a [f32], norm: &'a Norm<Vec<f32>>) -> impl Iterator<It
     values.iter().zip(&norm.scale).map(move |(value, scale)| value * inverse * scale)
 }
 
-/// Replaces `gate` by `silu(gate) * up`, element by element.
-pub(super) fn gated_silu(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = *gate / (1.0 + (-*gate).exp()) * up;
-    }
+/// `silu(gate) * up`, element by element.
+pub(super) fn gated_silu(output: &mut Vec<f32>, gate: &[f32], up: &[f32]) {
+    output.clear();
+    output.extend(gate.iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up));
 }
 
 /// Replaces `scores` by its softmax; a NaN among them makes all of them NaN.
@@ -210,10 +222,16 @@ mod tests {
         assert_eq!(on_widest_vectors(Dot(&ones, &ramp)), 595.0);
     }
 
+    fn linear_of(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
+        let mut output = Vec::new();
+        linear([&mut output, &mut Vec::new()], input, map, threads);
+        output
+    }
+
     #[test]
     fn linear_rows_are_outputs() {
         let map = Matrix { elements: vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], rows: 2, columns: 3 };
-        let output = linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
+        let output = linear_of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
         assert_eq!(output, [7.0, 3.0, 16.0, 9.0]);
     }
 
@@ -230,7 +248,7 @@ mod tests {
                 })
                 .collect();
             for threads in [1, 2, 3] {
-                let output = linear(&input, &map, &Threads::new(threads).unwrap());
+                let output = linear_of(&input, &map, &Threads::new(threads).unwrap());
                 let found: Vec<u32> = output.into_iter().map(f32::to_bits).collect();
                 assert!(found == expected, "{rows} x {columns}, {positions} positions, {threads} threads");
             }
@@ -256,15 +274,17 @@ mod tests {
     #[test]
     fn norm_gives_unit_mean_square_times_scale() {
         let unit = Norm { scale: vec![1.0, 2.0], width: 2, epsilon: 0.0 };
-        assert_eq!(norm(&[3.0, 3.0, -5.0, 5.0], &unit), [1.0, 2.0, -1.0, 2.0]);
+        let mut output = vec![7.0];
+        norm(&mut output, &[3.0, 3.0, -5.0, 5.0], &unit);
+        assert_eq!(output, [1.0, 2.0, -1.0, 2.0]);
     }
 
     #[test]
     fn silu_is_zero_at_zero_and_identity_far_out() {
-        let mut gate = [0.0, 100.0, -100.0];
-        gated_silu(&mut gate, &[7.0, 2.0, 2.0]);
-        assert_eq!(gate[..2], [0.0, 200.0]);
-        assert!(gate[2].abs() < 1e-30);
+        let mut output = vec![7.0];
+        gated_silu(&mut output, &[0.0, 100.0, -100.0], &[7.0, 2.0, 2.0]);
+        assert_eq!(output[..2], [0.0, 200.0]);
+        assert!(output[2].abs() < 1e-30 && output.len() == 3);
     }
 
     #[test]

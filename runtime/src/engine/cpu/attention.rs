@@ -13,24 +13,24 @@ use crate::engine::cache::KvCache;
 
 /// What the queries attend to, `[positions, heads, head_dim]`.
 pub(super) fn attend(
+    attended: &mut Vec<f32>,
     heads: Heads<'_, Vec<f32>>,
-    batch: &Batch<'_>,
-    cache: &mut KvCache,
+    (batch, cache): (&Batch<'_>, &mut KvCache),
     threads: &Threads,
-) -> Vec<f32> {
-    let Heads { mut queries, mut keys, values, turns, layer } = heads;
+) {
+    let Heads { queries, keys, values, turns, layer } = heads;
     let head_dim = cache.shape().head_dim;
-    turn(&mut queries, turns, batch, head_dim);
-    turn(&mut keys, turns, batch, head_dim);
-    remember([&keys, &values], layer, batch, cache);
+    turn(queries, turns, batch, head_dim);
+    turn(keys, turns, batch, head_dim);
+    remember([keys, values], layer, batch, cache);
     let width = batch.heads * head_dim;
     let seen: usize = batch.places.iter().map(|place| place.position + 1).sum();
-    let mut attended = vec![0.0; queries.len()];
-    threads.fill(&mut attended, width, 2 * seen * width, |index, target| {
+    attended.clear();
+    attended.resize(queries.len(), 0.0);
+    threads.fill(attended, width, 2 * seen * width, |index, target| {
         let position = Position { cache, batch, place: &batch.places[index], layer };
         on_widest_vectors(Attend { position, queries: &queries[index * width..][..width], target });
     });
-    attended
 }
 
 /// Turns every head of `[positions, any heads, head_dim]` by its position, in place: elements `i` and
