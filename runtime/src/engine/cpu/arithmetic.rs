@@ -36,9 +36,8 @@ impl Work for Dot<'_> {
 
 /// The dot products of several rows with several positions' values, each as [`dot`] gives it.
 ///
-/// Loops over ranges, since they are sure to be unrolled and inlined, so that the sums stay in registers.
+/// Loops over ranges: iterators of arrays would keep the sums in memory instead of registers.
 #[inline(always)]
-#[expect(clippy::needless_range_loop, reason = "an iterator of arrays keeps the sums in memory")]
 fn dots<V: Lanes, const ROWS: usize, const POSITIONS: usize>(
     rows: [&[f32]; ROWS],
     values: [&[f32]; POSITIONS],
