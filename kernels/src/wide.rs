@@ -198,8 +198,8 @@ mod tests {
     }
 
     fn mixed(seed: usize) -> Mixed {
-        let number =
-            |index: usize| ((index * 7919 + seed) as f32 * 0.37).sin() * 1e3f32.powi(index as i32 % 3);
+        let sizes = [1.0, 1e3, 1e6];
+        let number = |index: usize| ((index * 7919 + seed) as f32 * 0.37).sin() * sizes[index % 3];
         Mixed([0, 1, 2].map(|row| std::array::from_fn(|lane| number(row * LANES + lane))))
     }
 

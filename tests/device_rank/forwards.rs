@@ -17,7 +17,7 @@ const PAGES: usize = 16;
 /// Rows of the decode forwards, one after another: of a size that is captured, and of one that is filled up.
 const BATCHES: [usize; 5] = [3, 2, 3, 1, 2];
 /// The largest size that is captured.
-const SLOTS: usize = 4;
+const SLOTS: u32 = 4;
 
 /// What came of the same prompts: tokens and logits of each forward, and the time of a decode forward.
 struct Played {
@@ -36,7 +36,7 @@ pub(crate) fn run(device: usize, directory: &Path) -> Result<Value, Box<dyn Erro
     let mut first = self::cache(&mut llama)?;
     let eager = play(&mut llama, &mut first, directory)?;
     let mut second = self::cache(&mut llama)?;
-    let captured = llama.capture(&mut second, SLOTS)?;
+    let captured = llama.capture(&mut second, SLOTS as usize)?;
     let replayed = play(&mut llama, &mut second, directory)?;
     let other_cache = play(&mut llama, &mut first, directory)?;
     let tokens_equal = [&eager, &replayed].map(|played| played.tokens == expected.tokens);
@@ -52,7 +52,7 @@ pub(crate) fn run(device: usize, directory: &Path) -> Result<Value, Box<dyn Erro
 }
 
 fn cache<B: Backend>(llama: &mut Llama<B>) -> Result<KvCache<B::Buffer>, Box<dyn Error>> {
-    Ok(llama.cache(PAGE_SIZE, SLOTS * PAGES)?)
+    Ok(llama.cache(PAGE_SIZE, SLOTS as usize * PAGES)?)
 }
 
 /// Prompts in one forward, and then a token a forward.
@@ -87,7 +87,7 @@ fn step_of<B: Backend>(
 ) -> Result<(Vec<f32>, u128), Box<dyn Error>> {
     let pages: Vec<Vec<u32>> = (0..)
         .take(tokens.len())
-        .map(|row| (0..).take(PAGES).map(|page| page * SLOTS as u32 + row).collect())
+        .map(|row| (0..).take(PAGES).map(|page| page * SLOTS + row).collect())
         .collect();
     let rows: Vec<Row<'_>> = (0..tokens.len())
         .map(|row| Row { tokens: &tokens[row][done[row]..], start: done[row], pages: &pages[row] })
