@@ -28,6 +28,23 @@ pub trait Device {
     /// If there is no memory.
     fn unwritten(&mut self, element: Element, length: u64) -> Result<Self::Buffer, Self::Error>;
 
+    /// Makes a buffer hold `length` elements of unknown content. Takes memory only if it never had room for as many.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    fn resize(&mut self, buffer: &mut Self::Buffer, length: u64) -> Result<(), Self::Error>;
+
+    /// Replaces a buffer's content, behind what the device has been asked before.
+    ///
+    /// # Errors
+    /// If the bytes are not as many, or of another type.
+    fn overwrite_bytes(
+        &mut self,
+        buffer: &mut Self::Buffer,
+        element: Element,
+        bytes: &[u8],
+    ) -> Result<(), Self::Error>;
+
     /// Bytes for which there is room, where that is less than the host's memory.
     fn free_bytes(&self) -> Option<u64> {
         None
@@ -63,6 +80,14 @@ pub trait Device {
     /// If there is no memory.
     fn upload<T: Plain>(&mut self, values: &[T]) -> Result<Self::Buffer, Self::Error> {
         self.upload_bytes(T::ELEMENT, &bytes_of(values))
+    }
+
+    /// Replaces a buffer's values, likewise.
+    ///
+    /// # Errors
+    /// As [`overwrite_bytes`](Self::overwrite_bytes).
+    fn overwrite<T: Plain>(&mut self, buffer: &mut Self::Buffer, values: &[T]) -> Result<(), Self::Error> {
+        self.overwrite_bytes(buffer, T::ELEMENT, &bytes_of(values))
     }
 
     /// The values of a buffer, once every operation before has run.

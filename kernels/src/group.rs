@@ -1,8 +1,13 @@
-//! Devices of a group of ranks that combine buffers among themselves, in the order of each device's operations.
+//! Devices of a group of ranks that combine buffers among themselves, in the order of each device's operations; and devices
+//! that replay what they were asked once.
 
+use std::convert::Infallible;
 use std::error::Error;
+use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::call::CallError;
+use crate::cpu::{Cpu, CpuError};
 use crate::device::Device;
 
 /// Why devices do not form a group, or one of them does not go on.
@@ -73,4 +78,44 @@ pub trait Grouped: Device {
     }
 }
 
-impl Grouped for crate::cpu::Cpu {}
+/// A device that may capture what it is asked, collectives of its group included, to be replayed with one call.
+pub trait Captures: Device {
+    /// What was captured. It names buffers, not their content, and keeps them.
+    type Graph: Debug + Send;
+
+    /// Captures what is asked from now on, without running it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn begin_capture(&mut self) -> Result<(), Self::Error>;
+
+    /// Ends the capture.
+    ///
+    /// # Errors
+    /// If something was asked meanwhile that cannot be captured, or nothing.
+    fn end_capture(&mut self) -> Result<Self::Graph, Self::Error>;
+
+    /// Runs everything that was captured, now or later but in order.
+    ///
+    /// # Errors
+    /// If the device refuses it, or a collective of it cannot be entered any more.
+    fn replay(&mut self, graph: &Self::Graph) -> Result<(), GroupTrouble>;
+}
+
+impl Grouped for Cpu {}
+
+impl Captures for Cpu {
+    type Graph = Infallible;
+
+    fn begin_capture(&mut self) -> Result<(), CpuError> {
+        Err(CallError::Value { reason: "only CUDA captures; run each operation" }.into())
+    }
+
+    fn end_capture(&mut self) -> Result<Infallible, CpuError> {
+        Err(CallError::Value { reason: "nothing is being captured" }.into())
+    }
+
+    fn replay(&mut self, graph: &Infallible) -> Result<(), GroupTrouble> {
+        match *graph {}
+    }
+}

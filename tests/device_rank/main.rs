@@ -3,6 +3,7 @@
 //! ```text
 //! device-rank kernels <device>                                      the sample computation, beside its reference
 //! device-rank graph <device>                                        the same, captured and replayed
+//! device-rank forwards <device> <model>                             the engine's forwards, captured and replayed
 //! device-rank group <device> <rank> <size> <id's file> <scenario>   one rank of a group
 //! device-rank misuse <what>                                         what the safe calls exclude, to see that it is noticed
 //! ```
@@ -11,6 +12,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
+mod forwards;
 mod graph;
 mod group;
 mod misuse;
@@ -53,6 +55,7 @@ fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
     match words {
         ["kernels", device] => kernels(&mut Cuda::open(device.parse()?)?),
         ["graph", device] => Ok(graph::run(&mut Cuda::open(device.parse()?)?)?.to_string()),
+        ["forwards", device, model] => Ok(forwards::run(device.parse()?, model.as_ref())?.to_string()),
         ["group", device, rank, size, id, scenario] => {
             let place = Place::parse([device, rank, size], id, scenario)?;
             Ok(group::run(&place)?.to_string())

@@ -1,5 +1,7 @@
 //! The reference answers of the bundled model.
 
+use std::path::Path;
+
 use serde::Deserialize;
 
 use crate::places::model_directory;
@@ -23,6 +25,15 @@ pub struct Golden {
 /// If there are none.
 #[must_use]
 pub fn goldens() -> Vec<Golden> {
-    let text = std::fs::read(model_directory().join("golden.json")).unwrap();
+    goldens_of(&model_directory())
+}
+
+/// Those of a model that is somewhere else.
+///
+/// # Panics
+/// If there are none.
+#[must_use]
+pub fn goldens_of(directory: &Path) -> Vec<Golden> {
+    let text = std::fs::read(directory.join("golden.json")).unwrap();
     serde_json::from_slice(&text).unwrap()
 }

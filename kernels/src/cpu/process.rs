@@ -173,6 +173,27 @@ impl Device for Cpu {
         Ok(CpuBuffer { element, bytes: memory })
     }
 
+    /// Poisons the buffer each time, so that nothing is read which was left in it.
+    fn resize(&mut self, buffer: &mut CpuBuffer, length: u64) -> Result<(), CpuError> {
+        *buffer = self.unwritten(buffer.element, length)?;
+        Ok(())
+    }
+
+    fn overwrite_bytes(
+        &mut self,
+        buffer: &mut CpuBuffer,
+        element: Element,
+        bytes: &[u8],
+    ) -> Result<(), CpuError> {
+        if (element, bytes.len()) != (buffer.element, buffer.bytes.len()) {
+            return Err(
+                CallError::Value { reason: "a buffer is overwritten by as many values of its type" }.into()
+            );
+        }
+        buffer.bytes.copy_from_slice(bytes);
+        Ok(())
+    }
+
     fn download_bytes(&mut self, buffer: &CpuBuffer) -> Result<Vec<u8>, CpuError> {
         Ok(buffer.bytes.clone())
     }

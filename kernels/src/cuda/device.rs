@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cudarc::driver::result::memset_d8_async;
+use cudarc::driver::result::{memcpy_htod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
 use cudarc::driver::{
     CudaContext, CudaFunction, CudaModule, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr,
@@ -108,8 +108,10 @@ pub struct Cuda {
 #[derive(Debug)]
 pub struct CudaBuffer {
     element: Element,
+    /// Elements in use; the memory may hold more.
+    length: u64,
     /// Shared with the graphs that use it. It is freed in the order of the stream.
-    bytes: Arc<CudaSlice<u8>>,
+    memory: Arc<CudaSlice<u8>>,
 }
 
 /// A structure as the driver takes it: it copies as many of the fields as the kernel declares.
@@ -177,8 +179,8 @@ impl Device for Cuda {
             return Err(CudaError::Bytes { bytes: bytes.len(), element });
         }
         self.refuse_in_capture("upload")?;
-        let bytes = self.stream().clone_htod(bytes).map_err(refused("copy to the device"))?;
-        Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
+        let memory = self.stream().clone_htod(bytes).map_err(refused("copy to the device"))?;
+        Ok(CudaBuffer { element, length: bytes.len() as u64 / element.bytes(), memory: Arc::new(memory) })
     }
 
     fn unwritten(&mut self, element: Element, length: u64) -> Result<CudaBuffer, CudaError> {
@@ -186,8 +188,31 @@ impl Device for Cuda {
         let bytes = usize::try_from(length.saturating_mul(element.bytes()));
         let bytes = bytes.map_err(|_| DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
         let filled = bytes.and_then(|bytes| unwritten(self.stream(), bytes));
-        let bytes = filled.map_err(refused("make a buffer"))?;
-        Ok(CudaBuffer { element, bytes: Arc::new(bytes) })
+        let memory = filled.map_err(refused("make a buffer"))?;
+        Ok(CudaBuffer { element, length, memory: Arc::new(memory) })
+    }
+
+    fn resize(&mut self, buffer: &mut CudaBuffer, length: u64) -> Result<(), CudaError> {
+        if buffer.room() < length {
+            *buffer = self.unwritten(buffer.element, length)?;
+        }
+        buffer.length = length;
+        Ok(())
+    }
+
+    fn overwrite_bytes(
+        &mut self,
+        buffer: &mut CudaBuffer,
+        element: Element,
+        bytes: &[u8],
+    ) -> Result<(), CudaError> {
+        self.refuse_in_capture("overwrite a buffer")?;
+        buffer.check_overwrite(self.stream(), element, bytes.len())?;
+        let (address, enqueued) = buffer.address(self.stream());
+        // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
+        let copied = unsafe { memcpy_htod_async(address, bytes, self.stream().cu_stream()) };
+        drop(enqueued);
+        copied.map_err(refused("copy to the device"))
     }
 
     fn free_bytes(&self) -> Option<u64> {
@@ -199,7 +224,9 @@ impl Device for Cuda {
         if !buffer.is_of(self.stream()) {
             return Err(CudaError::ForeignBuffer);
         }
-        self.stream().clone_dtoh(&*buffer.bytes).map_err(refused("copy from the device"))
+        self.stream()
+            .clone_dtoh(&buffer.memory.slice(..buffer.bytes()))
+            .map_err(refused("copy from the device"))
     }
 
     fn launch(&mut self, call: Call<'_, CudaBuffer>) -> Result<(), CudaError> {
@@ -211,7 +238,7 @@ impl Device for Cuda {
         let mut launch = self.lane.stream.launch_builder(function);
         for (argument, value) in call.arguments.iter().zip(&values) {
             if let Some(buffer) = buffer_of(argument) {
-                self.lane.keep(&buffer.bytes);
+                self.lane.keep(&buffer.memory);
             }
             push(&mut launch, argument, value);
         }
@@ -223,17 +250,28 @@ impl Device for Cuda {
 
 impl CudaBuffer {
     pub(super) fn is_of(&self, stream: &CudaStream) -> bool {
-        self.bytes.stream().cu_stream() == stream.cu_stream()
+        self.memory.stream().cu_stream() == stream.cu_stream()
+    }
+
+    /// Bytes in use.
+    fn bytes(&self) -> usize {
+        // Memory of this process's device, so they fit; all of it, if they did not.
+        usize::try_from(self.length * self.element.bytes()).unwrap_or(self.memory.len())
+    }
+
+    /// Elements that the memory holds.
+    fn room(&self) -> u64 {
+        self.memory.len() as u64 / self.element.bytes()
     }
 
     /// Its memory, for a graph to keep.
     pub(super) fn memory(&self) -> &Arc<CudaSlice<u8>> {
-        &self.bytes
+        &self.memory
     }
 
     /// Its address for what is enqueued on `stream`; to be held until that is.
     pub(super) fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-        self.bytes.device_ptr(stream)
+        self.memory.device_ptr(stream)
     }
 
     pub(super) fn check_overwrite(
@@ -242,7 +280,7 @@ impl CudaBuffer {
         element: Element,
         given: usize,
     ) -> Result<(), CudaError> {
-        let (held, of) = (self.bytes.len(), self.element);
+        let (held, of) = (self.bytes(), self.element);
         match (self.is_of(stream), given == held && element == of) {
             (true, true) => Ok(()),
             (true, false) => Err(CudaError::Overwrite { given, element, held, of }),
@@ -257,7 +295,7 @@ impl Buffer for CudaBuffer {
     }
 
     fn len(&self) -> u64 {
-        self.bytes.len() as u64 / self.element.bytes()
+        self.length
     }
 }
 
@@ -292,8 +330,8 @@ fn buffer_of<'a>(argument: &'a Argument<'_, CudaBuffer>) -> Option<&'a CudaBuffe
 
 fn push<'a>(launch: &mut LaunchArgs<'a>, argument: &'a Argument<'_, CudaBuffer>, value: &'a Passed) {
     match argument {
-        Argument::Read(buffer) => launch.arg(&*buffer.bytes),
-        Argument::Write(buffer) => launch.arg(&*buffer.bytes),
+        Argument::Read(buffer) => launch.arg(&*buffer.memory),
+        Argument::Write(buffer) => launch.arg(&*buffer.memory),
         Argument::F32(_) => launch.arg(&value.float),
         Argument::Words(_) => launch.arg(&value.fields),
     };

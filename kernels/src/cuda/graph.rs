@@ -1,14 +1,14 @@
 //! Graphs: a sequence of operations and collectives that is captured once and replayed with one call; and fences.
 //!
 //! A graph names its buffers, not their content: a replay computes with what they hold then. So what differs from one step
-//! to the next (tokens, positions, page lists) is [overwritten](Cuda::overwrite) in place before each replay.
+//! to the next (tokens, positions, page lists) is [overwritten](crate::Device::overwrite) in place before each replay.
 
 use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use cudarc::driver::{CudaEvent, CudaGraph, result};
+use cudarc::driver::{CudaEvent, CudaGraph};
 
-use super::device::{Cuda, CudaBuffer, CudaError, refused};
+use super::device::{Cuda, CudaError, refused};
 use super::lane::Captured;
-use crate::element::{Plain, bytes_of};
+use crate::group::{Captures, GroupTrouble};
 
 /// What was captured. It keeps its buffers; drop it before the communicators whose collectives it has are finished.
 pub struct Graph {
@@ -39,17 +39,11 @@ impl Cuda {
         &mut self,
         record: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<Graph, E> {
-        // Other threads may do what this one must not: NCCL's own set up what its first collectives need.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        self.refuse_in_capture("capture a graph")?;
-        self.stream().begin_capture(mode).map_err(refused("begin to capture a graph"))?;
-        self.lane.open();
+        self.begin_capture()?;
         let recorded = record(self);
-        let graph = self.stream().end_capture(CUgraphInstantiate_flags(0));
-        let captured = self.lane.close();
+        let graph = self.end_capture();
         recorded?;
-        let graph = graph.map_err(refused("capture a graph"))?.filter(|_| !captured.is_empty());
-        Ok(Graph { graph: graph.ok_or(CudaError::EmptyGraph)?, captured })
+        Ok(graph?)
     }
 
     /// Enqueues everything that a graph has.
@@ -65,21 +59,6 @@ impl Cuda {
         drop(held);
         collectives.iter().for_each(|one| one.watch.note_entered(one.count));
         Ok(())
-    }
-
-    /// Replaces a buffer's values, behind what the device has been asked before.
-    ///
-    /// # Errors
-    /// If they are not as many, or of another type, or the buffer is of another device.
-    pub fn overwrite<T: Plain>(&mut self, buffer: &mut CudaBuffer, values: &[T]) -> Result<(), CudaError> {
-        self.refuse_in_capture("overwrite a buffer")?;
-        let bytes = bytes_of(values);
-        buffer.check_overwrite(self.stream(), T::ELEMENT, bytes.len())?;
-        let (address, enqueued) = buffer.address(self.stream());
-        // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
-        let copied = unsafe { result::memcpy_htod_async(address, &bytes, self.stream().cu_stream()) };
-        drop(enqueued);
-        copied.map_err(refused("copy to the device"))
     }
 
     /// A fence behind all that the device has been asked so far.
@@ -98,6 +77,34 @@ impl Cuda {
     pub fn renew(&self, fence: &mut Fence) -> Result<(), CudaError> {
         self.refuse_in_capture("set a fence")?;
         fence.0.record(self.stream()).map_err(refused("set a fence"))
+    }
+}
+
+impl Captures for Cuda {
+    type Graph = Graph;
+
+    fn begin_capture(&mut self) -> Result<(), CudaError> {
+        // Other threads may do what this one must not: NCCL's own set up what its first collectives need.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        self.refuse_in_capture("capture a graph")?;
+        self.stream().begin_capture(mode).map_err(refused("begin to capture a graph"))?;
+        self.lane.open();
+        Ok(())
+    }
+
+    fn end_capture(&mut self) -> Result<Graph, CudaError> {
+        let graph = self.stream().end_capture(CUgraphInstantiate_flags(0));
+        let captured = self.lane.close();
+        let graph = graph.map_err(refused("capture a graph"))?.filter(|_| !captured.is_empty());
+        Ok(Graph { graph: graph.ok_or(CudaError::EmptyGraph)?, captured })
+    }
+
+    fn replay(&mut self, graph: &Graph) -> Result<(), GroupTrouble> {
+        match Self::replay(self, graph) {
+            Ok(()) => Ok(()),
+            Err(CudaError::Group(error)) => Err(error.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! row's tokens alone.
 
 use std::error::Error;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use lockstep_kernels::NAME_BYTES;
@@ -15,12 +16,16 @@ use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
 use super::weights::Tensor;
 
+const NO_GRAPHS: &str = "only CUDA devices capture forwards";
+
 /// Memory, and the operations of a forward pass in their order.
 pub trait Backend: Send + 'static {
     /// Memory of a weight, an activation or a cache.
-    type Buffer: Send;
+    type Buffer: Debug + Send;
     /// A batch in the form that the operations use.
-    type Batch<'rows>;
+    type Batch<'rows>: Debug + Send;
+    /// A captured forward.
+    type Graph: Debug + Send;
 
     /// Takes elements over, in the type that this backend computes with.
     ///
@@ -34,15 +39,22 @@ pub trait Backend: Send + 'static {
     /// If there is no memory.
     fn batch<'rows>(&mut self, batch: Batch<'rows>) -> Result<Self::Batch<'rows>, BackendError>;
 
+    /// Memory for an activation of up to `room` elements; an operation that writes more takes more.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn activation(&mut self, room: usize) -> Result<Self::Buffer, BackendError>;
+
     /// The table's row of each position's token, `[positions, columns]`.
     ///
     /// # Errors
     /// If the device fails.
     fn embed(
         &mut self,
+        output: &mut Self::Buffer,
         table: &Matrix<Self::Buffer>,
         batch: &Self::Batch<'_>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// Each row of `hidden`, normalised.
     ///
@@ -50,9 +62,10 @@ pub trait Backend: Send + 'static {
     /// If the device fails.
     fn norm(
         &mut self,
+        output: &mut Self::Buffer,
         hidden: &Self::Buffer,
         norm: &Norm<Self::Buffer>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// Adds `summand` to `hidden`, and gives the sum's rows normalised.
     ///
@@ -60,10 +73,11 @@ pub trait Backend: Send + 'static {
     /// If the device fails.
     fn add_norm(
         &mut self,
+        output: &mut Self::Buffer,
         hidden: &mut Self::Buffer,
         summand: &Self::Buffer,
         norm: &Norm<Self::Buffer>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// `[positions, columns]` of the map to `[positions, rows]` of it.
     ///
@@ -71,9 +85,10 @@ pub trait Backend: Send + 'static {
     /// If the device fails.
     fn linear(
         &mut self,
+        output: &mut Self::Buffer,
         input: &Self::Buffer,
         map: &Matrix<Self::Buffer>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// Turns queries and keys, writes keys and values to the batch's places in the cache, and gives what the queries
     /// attend to, in their shape.
@@ -82,16 +97,22 @@ pub trait Backend: Send + 'static {
     /// If the device fails.
     fn attend(
         &mut self,
+        output: &mut Self::Buffer,
         heads: Heads<'_, Self::Buffer>,
         batch: &Self::Batch<'_>,
         cache: &mut KvCache<Self::Buffer>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// `silu(gate) * up`, element by element.
     ///
     /// # Errors
     /// If the device fails.
-    fn gated_silu(&mut self, gate: Self::Buffer, up: &Self::Buffer) -> Result<Self::Buffer, BackendError>;
+    fn gated_silu(
+        &mut self,
+        output: &mut Self::Buffer,
+        gate: &Self::Buffer,
+        up: &Self::Buffer,
+    ) -> Result<(), BackendError>;
 
     /// Replaces `summand` by its sum over the ranks of the group, the same bits on each.
     ///
@@ -109,10 +130,11 @@ pub trait Backend: Send + 'static {
     /// If the device fails.
     fn last_positions(
         &mut self,
+        output: &mut Self::Buffer,
         input: &Self::Buffer,
         width: usize,
         batch: &Self::Batch<'_>,
-    ) -> Result<Self::Buffer, BackendError>;
+    ) -> Result<(), BackendError>;
 
     /// The greedy token of each row of `logits`, `vocabulary` elements each; `None` for a row that is not finite.
     ///
@@ -124,7 +146,50 @@ pub trait Backend: Send + 'static {
     ///
     /// # Errors
     /// If the device fails.
-    fn download(&mut self, activation: Self::Buffer) -> Result<Vec<f32>, BackendError>;
+    fn download(&mut self, activation: &Self::Buffer) -> Result<Vec<f32>, BackendError>;
+
+    /// A batch of rows of one position each, with page lists of this length: so many, none of which has a page yet.
+    ///
+    /// # Errors
+    /// If there is no memory, or nothing can be captured here.
+    fn blank(
+        &mut self,
+        [_rows, _list_length]: [usize; 2],
+        _shape: CacheShape,
+        _heads: usize,
+    ) -> Result<Self::Batch<'static>, BackendError> {
+        Err(BackendError::new(NO_GRAPHS))
+    }
+
+    /// Puts a batch of no more rows of one position each, with pages in a cache of the same shape, into a blank one.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn refill(&mut self, _blank: &mut Self::Batch<'static>, _batch: &Batch<'_>) -> Result<(), BackendError> {
+        Err(BackendError::new(NO_GRAPHS))
+    }
+
+    /// Captures what `record` asks for, without running it.
+    ///
+    /// # Errors
+    /// What `record` ends with, or if it cannot be captured.
+    fn capture(
+        &mut self,
+        _record: impl FnOnce(&mut Self) -> Result<(), ForwardError>,
+    ) -> Result<Self::Graph, ForwardError>
+    where
+        Self: Sized,
+    {
+        Err(BackendError::new(NO_GRAPHS).into())
+    }
+
+    /// Runs what was captured, now or later but in order.
+    ///
+    /// # Errors
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    fn replay(&mut self, _graph: &Self::Graph) -> Result<(), ForwardError> {
+        Err(BackendError::new(NO_GRAPHS).into())
+    }
 
     /// Bytes for which there is room, where that is less than the host's memory.
     fn free_bytes(&self) -> Option<u64> {
@@ -216,11 +281,11 @@ pub struct Norm<T> {
 #[derive(Debug)]
 pub struct Heads<'a, T> {
     /// `[positions, heads, head_dim]`, not yet turned.
-    pub queries: T,
+    pub queries: &'a mut T,
     /// `[positions, kv_heads, head_dim]`, not yet turned.
-    pub keys: T,
+    pub keys: &'a mut T,
     /// `[positions, kv_heads, head_dim]`.
-    pub values: T,
+    pub values: &'a T,
     /// `[context, head_dim / 2, 2]`: cosine and sine of each position and pair.
     pub turns: &'a T,
     /// Index of the layer.

@@ -6,6 +6,8 @@
 //!
 //! The memory is the backend's; what concerns shape and page numbers is the same for all and lives here.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use super::backend::BackendError;
 
 /// Shape of a rank's cache; every number is at least 1, and its bytes fit a `usize`.
@@ -61,13 +63,21 @@ impl CacheShape {
 pub struct KvCache<T = Vec<f32>> {
     shape: CacheShape,
     element_bytes: usize,
+    /// No other cache of this process has it.
+    number: u64,
     pub(super) data: T,
 }
 
 impl<T> KvCache<T> {
     /// A cache in `data`, which has the shape's elements, of `element_bytes` each.
     pub(super) fn over(shape: CacheShape, element_bytes: usize, data: T) -> Self {
-        Self { shape, element_bytes, data }
+        static CACHES: AtomicU64 = AtomicU64::new(0);
+        Self { shape, element_bytes, number: CACHES.fetch_add(1, Ordering::Relaxed), data }
+    }
+
+    /// What tells it from other caches: a captured forward is of one.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Its shape.

@@ -1,5 +1,7 @@
-//! One layer: attention and feed-forward, each a summand of the residual stream that the ranks add up.
+//! The network: its layers, each of attention and feed-forward, which are summands of the residual stream that the ranks add
+//! up.
 
+use super::activations::Activations;
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::ForwardError;
@@ -7,6 +9,36 @@ use super::cache::KvCache;
 use super::config::Pieces;
 use super::llama::ModelError;
 use super::loader::Loader;
+
+/// All weights, this rank's part; embeddings, norms and output projection are whole on every rank.
+#[derive(Debug)]
+pub(super) struct Network<T> {
+    /// `[context, head_dim / 2, 2]`.
+    pub(super) turns: T,
+    pub(super) embedding: Matrix<T>,
+    pub(super) first_norm: Norm<T>,
+    pub(super) layers: Vec<Layer<T>>,
+    /// `None` when the embedding table is the output projection too.
+    pub(super) head: Option<Matrix<T>>,
+}
+
+impl<T> Network<T> {
+    /// Takes a batch from its tokens to its rows' logits.
+    pub(super) fn forward<B: Backend<Buffer = T>>(
+        &self,
+        mut pass: Pass<'_, '_, B>,
+    ) -> Result<(), ForwardError> {
+        let Pass { backend, batch, activations, .. } = &mut pass;
+        backend.embed(&mut activations.hidden, &self.embedding, batch)?;
+        backend.norm(&mut activations.normed, &activations.hidden, &self.first_norm)?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            layer.apply(index, &mut pass)?;
+        }
+        let Pass { backend, batch, activations: Activations { normed, last, logits, .. }, .. } = pass;
+        backend.last_positions(last, normed, self.embedding.columns, batch)?;
+        Ok(backend.linear(logits, last, self.head.as_ref().unwrap_or(&self.embedding))?)
+    }
+}
 
 /// One layer's weights, this rank's part, and the norms behind its halves.
 #[derive(Debug)]
@@ -22,22 +54,19 @@ pub(super) struct Layer<T> {
 /// What a forward pass takes from layer to layer.
 pub(super) struct Pass<'a, 'rows, B: Backend> {
     pub(super) backend: &'a mut B,
-    pub(super) batch: B::Batch<'rows>,
+    pub(super) batch: &'a B::Batch<'rows>,
     pub(super) cache: &'a mut KvCache<B::Buffer>,
     pub(super) turns: &'a B::Buffer,
     pub(super) group: &'a mut dyn AllReduce,
-    /// The residual stream, `[positions, hidden]`.
-    pub(super) hidden: B::Buffer,
-    /// The same, normalised for what comes next.
-    pub(super) normed: B::Buffer,
+    pub(super) activations: &'a mut Activations<B::Buffer>,
 }
 
 impl<B: Backend> Pass<'_, '_, B> {
-    /// Adds a summand to the residual stream, summed over the group first, and normalises.
-    fn add(&mut self, mut summand: B::Buffer, norm: &Norm<B::Buffer>) -> Result<(), ForwardError> {
-        self.backend.all_reduce_sum(&mut summand, self.group)?;
-        self.normed = self.backend.add_norm(&mut self.hidden, &summand, norm)?;
-        Ok(())
+    /// Adds the summand to the residual stream, summed over the group first, and normalises.
+    fn add(&mut self, norm: &Norm<B::Buffer>) -> Result<(), ForwardError> {
+        let Activations { hidden, normed, summand, .. } = &mut *self.activations;
+        self.backend.all_reduce_sum(summand, self.group)?;
+        Ok(self.backend.add_norm(normed, hidden, summand, norm)?)
     }
 }
 
@@ -63,10 +92,10 @@ impl<T> Layer<T> {
         index: usize,
         pass: &mut Pass<'_, '_, B>,
     ) -> Result<(), ForwardError> {
-        let summand = self.attention.apply(index, pass)?;
-        pass.add(summand, &self.middle_norm)?;
-        let summand = self.feed_forward.apply(pass)?;
-        pass.add(summand, &self.end_norm)
+        self.attention.apply(index, pass)?;
+        pass.add(&self.middle_norm)?;
+        self.feed_forward.apply(pass)?;
+        pass.add(&self.end_norm)
     }
 }
 
@@ -92,22 +121,19 @@ impl<T> Attention<T> {
         })
     }
 
-    /// This rank's summand, `[positions, hidden]`.
+    /// Computes this rank's summand.
     fn apply<B: Backend<Buffer = T>>(
         &self,
         layer: usize,
         pass: &mut Pass<'_, '_, B>,
-    ) -> Result<T, BackendError> {
-        let Pass { backend, batch, cache, turns, normed, .. } = pass;
-        let heads = Heads {
-            queries: backend.linear(normed, &self.query)?,
-            keys: backend.linear(normed, &self.key)?,
-            values: backend.linear(normed, &self.value)?,
-            turns,
-            layer,
-        };
-        let attended = backend.attend(heads, batch, cache)?;
-        backend.linear(&attended, &self.output)
+    ) -> Result<(), BackendError> {
+        let Pass { backend, batch, cache, turns, activations, .. } = pass;
+        let Activations { normed, queries, keys, values, attended, summand, .. } = &mut **activations;
+        backend.linear(queries, normed, &self.query)?;
+        backend.linear(keys, normed, &self.key)?;
+        backend.linear(values, normed, &self.value)?;
+        backend.attend(attended, Heads { queries, keys, values, turns, layer }, batch, cache)?;
+        backend.linear(summand, attended, &self.output)
     }
 }
 
@@ -130,12 +156,12 @@ impl<T> FeedForward<T> {
         })
     }
 
-    /// This rank's summand, `[positions, hidden]`: `down(silu(gate(x)) * up(x))`.
-    fn apply<B: Backend<Buffer = T>>(&self, pass: &mut Pass<'_, '_, B>) -> Result<T, BackendError> {
-        let Pass { backend, normed, .. } = pass;
-        let gate = backend.linear(normed, &self.gate)?;
-        let up = backend.linear(normed, &self.up)?;
-        let gated = backend.gated_silu(gate, &up)?;
-        backend.linear(&gated, &self.down)
+    /// Computes this rank's summand: `down(silu(gate(x)) * up(x))`.
+    fn apply<B: Backend<Buffer = T>>(&self, pass: &mut Pass<'_, '_, B>) -> Result<(), BackendError> {
+        let Pass { backend, activations: Activations { normed, gate, up, gated, summand, .. }, .. } = pass;
+        backend.linear(gate, normed, &self.gate)?;
+        backend.linear(up, normed, &self.up)?;
+        backend.gated_silu(gated, gate, up)?;
+        backend.linear(summand, gated, &self.down)
     }
 }

@@ -5,14 +5,16 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::activations::Activations;
 use super::all_reduce::AllReduce;
-use super::backend::{Backend, BackendError, Matrix, Norm};
+use super::backend::{Backend, BackendError};
 use super::batch::{Batch, ForwardError, Row};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::captured::{self, Captured};
 use super::config::{Config, ConfigError, Shard};
 use super::cpu::CpuBackend;
 use super::greedy::Choice;
-use super::layer::{Layer, Pass};
+use super::layer::{Layer, Network, Pass};
 use super::loader::Loader;
 use super::rope;
 use super::weights::{Checkpoint, WeightsError};
@@ -36,19 +38,25 @@ pub enum ModelError {
     Weights(#[from] WeightsError),
 }
 
-/// One rank's part of a model on a backend; embeddings, norms and output projection are whole on every rank.
+/// One rank's part of a model on a backend.
 #[derive(Debug)]
 pub struct Llama<B: Backend = CpuBackend> {
+    /// By size. Before the backend, which is not to leave its group while a graph has collectives of it.
+    captured: Vec<Captured<B>>,
     backend: B,
     config: Config,
     shard: Shard,
-    /// `[context, head_dim / 2, 2]`.
-    turns: B::Buffer,
-    embedding: Matrix<B::Buffer>,
-    first_norm: Norm<B::Buffer>,
-    layers: Vec<Layer<B::Buffer>>,
-    /// `None` when the embedding table is the output projection too.
-    head: Option<Matrix<B::Buffer>>,
+    network: Network<B::Buffer>,
+    activations: Activations<B::Buffer>,
+}
+
+/// Where a forward's logits are.
+#[derive(Clone, Copy)]
+enum Ran {
+    /// Where every forward's are that was not captured.
+    Eagerly,
+    /// In the memory of a captured forward.
+    Replayed(usize),
 }
 
 impl Llama {
@@ -81,7 +89,42 @@ impl<B: Backend> Llama<B> {
         let layers = layers.collect::<Result<_, _>>()?;
         let head = (!config.tied_embeddings).then(|| loader.whole("lm_head.weight", table)).transpose()?;
         let turns = backend.upload(rope::turns(&config).into())?;
-        Ok(Self { backend, config, shard, turns, embedding, first_norm, layers, head })
+        let network = Network { turns, embedding, first_norm, layers, head };
+        let activations = Activations::new(&mut backend, (&config, shard), [1, 1])?;
+        Ok(Self { captured: Vec::new(), backend, config, shard, network, activations })
+    }
+
+    /// Takes memory for batches of up to so many positions and rows at once, so that no forward need.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn reserve(&mut self, positions: usize, rows: usize) -> Result<(), BackendError> {
+        self.activations =
+            Activations::new(&mut self.backend, (&self.config, self.shard), [positions, rows])?;
+        Ok(())
+    }
+
+    /// Captures forwards of up to `rows` rows of one position each, over this cache, and replays them from now on. Their
+    /// sums must meet on the devices. Says for how many rows there are graphs; a batch takes the smallest that holds it.
+    ///
+    /// # Errors
+    /// [`ForwardError`]; nothing is replayed then.
+    pub fn capture(
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
+        rows: usize,
+    ) -> Result<Vec<usize>, ForwardError> {
+        let Self { captured, backend, config, shard, network, .. } = self;
+        let sizes: Vec<usize> = captured::sizes(rows).collect();
+        captured.clear();
+        let graphs = sizes.iter().map(|&rows| Captured::new(rows, backend, network, (config, *shard), cache));
+        *captured = graphs.collect::<Result<_, _>>()?;
+        Ok(sizes)
+    }
+
+    /// Replays nothing from now on.
+    pub fn forget_captured(&mut self) {
+        self.captured.clear();
     }
 
     /// The model's configuration.
@@ -153,10 +196,11 @@ impl<B: Backend> Llama<B> {
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
-        let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        let tokens = self.backend.choose(&logits, self.config.vocabulary)?;
+        let Some(ran) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        let Self { backend, captured, activations, .. } = self;
+        let tokens = backend.choose(ran.logits(captured, activations), self.config.vocabulary)?;
         let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
-        tokens.into_iter().enumerate().map(finite).collect()
+        tokens.into_iter().take(rows.len()).enumerate().map(finite).collect()
     }
 
     /// As [`forward`](Self::forward), with the margin of each choice.
@@ -184,36 +228,40 @@ impl<B: Backend> Llama<B> {
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
-        let Some(logits) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        Ok(self.backend.download(logits)?)
+        let Some(ran) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        let Self { backend, captured, activations, .. } = self;
+        let mut logits = backend.download(ran.logits(captured, activations))?;
+        logits.truncate(rows.len() * self.config.vocabulary);
+        Ok(logits)
     }
 
-    /// The logits after each row's last position; `None` if there are no rows.
+    /// Computes the logits after each row's last position, and says where they are; `None` if there are no rows.
     fn run(
         &mut self,
         cache: &mut KvCache<B::Buffer>,
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
-    ) -> Result<Option<B::Buffer>, ForwardError> {
+    ) -> Result<Option<Ran>, ForwardError> {
         self.check_fit(cache, group)?;
         let batch = Batch::new(rows, &self.config, *cache.shape(), self.shard.heads)?;
         if rows.is_empty() {
             return Ok(None);
         }
-        let Self { backend, turns, embedding, first_norm, layers, head, .. } = self;
-        let batch = backend.batch(batch)?;
-        let hidden = backend.embed(embedding, &batch)?;
-        let normed = backend.norm(&hidden, first_norm)?;
-        let mut pass = Pass { backend, batch, cache, turns, group, hidden, normed };
-        for (index, layer) in layers.iter().enumerate() {
-            layer.apply(index, &mut pass)?;
-        }
-        let Pass { backend, batch, normed, .. } = pass;
-        let last = backend.last_positions(&normed, self.config.hidden, &batch)?;
-        let logits = backend.linear(&last, head.as_ref().unwrap_or(embedding))?;
+        let Self { captured, backend, network, activations, .. } = self;
+        let ran = match captured.iter().position(|captured| captured.fits(&batch, cache)) {
+            Some(index) => {
+                captured[index].run(backend, &batch)?;
+                Ran::Replayed(index)
+            }
+            None => {
+                let (batch, turns) = (&backend.batch(batch)?, &network.turns);
+                network.forward(Pass { backend, batch, cache, turns, group, activations })?;
+                Ran::Eagerly
+            }
+        };
         // What comes after this waits for no peer.
-        backend.settle(PATIENCE)?;
-        Ok(Some(logits))
+        self.backend.settle(PATIENCE)?;
+        Ok(Some(ran))
     }
 
     fn check_fit(&self, cache: &KvCache<B::Buffer>, group: &dyn AllReduce) -> Result<(), ForwardError> {
@@ -232,6 +280,19 @@ impl<B: Backend> Llama<B> {
 
     fn cache_shape(&self) -> [usize; 3] {
         [self.config.layers, self.shard.kv_heads, self.config.head_dim]
+    }
+}
+
+impl Ran {
+    fn logits<'a, B: Backend>(
+        self,
+        captured: &'a [Captured<B>],
+        activations: &'a Activations<B::Buffer>,
+    ) -> &'a B::Buffer {
+        match self {
+            Self::Eagerly => &activations.logits,
+            Self::Replayed(index) => &captured[index].activations.logits,
+        }
     }
 }
 

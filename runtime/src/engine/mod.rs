@@ -20,12 +20,14 @@
 //! * a batch that is refused is refused before the first collective, for reasons that are the same on every rank.
 //!
 //! Reading order: [`all_reduce`], [`config`], [`weights`], [`cache`], [`batch`], [`backend`], [`llama`] (then `layer`,
-//! `loader`, `rope`), [`cpu`], [`device`], [`greedy`], [`text`] with [`detokenizer`].
+//! `activations`, `captured`, `loader`, `rope`), [`cpu`], [`device`], [`greedy`], [`text`] with [`detokenizer`].
 
+mod activations;
 pub mod all_reduce;
 pub mod backend;
 pub mod batch;
 pub mod cache;
+mod captured;
 pub mod config;
 pub mod cpu;
 pub mod detokenizer;

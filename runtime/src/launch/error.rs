@@ -51,7 +51,7 @@ pub enum LaunchError {
     CalledRecords,
     /// Devices are named that are on the ranks' machines.
     #[error(
-        "with --ranks external each rank says what computes: give --device, --cuda-devices, --kv-type, --collectives and --kv-memory to `lockstep rank`"
+        "with --ranks external each rank says what computes: give --device, --cuda-devices, --kv-type, --collectives, --graphs and --kv-memory to `lockstep rank`"
     )]
     CalledDevices,
     /// There is no such model.

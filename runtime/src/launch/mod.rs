@@ -8,7 +8,7 @@
 //!      ├─▶ child (hidden; started by the supervisor) ─▶ Parts::rank
 //!      └─▶ rank (started by a launcher) ─▶ launcher (which rank) ─▶ enlist (which epoch) ─▶ Parts::enlisted
 //! ```
-//! Reading order: `cli`, `placement` (what computes), `rank_arguments` (the whole interface to a child besides the wire), `model`,
+//! Reading order: `cli`, `placement` (what computes) with `wishes`, `rank_arguments` (the whole interface to a child besides the wire), `model`,
 //! `deployment`, `way`, `launcher`, `enlist`.
 
 mod cli;
@@ -22,6 +22,7 @@ mod placement;
 mod rank_arguments;
 mod serve;
 mod way;
+mod wishes;
 
 pub use cli::GroupFlags;
 pub(crate) use deployment::classes;
@@ -29,10 +30,11 @@ pub use deployment::{Control, Deployment, Endpoint, Side};
 pub use enlist::{Enlisted, START_ANEW, Stand};
 pub use error::LaunchError;
 pub use model::{Model, ModelError};
-pub use placement::{CollectivesWish, DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
+pub use placement::{DeviceFlags, DeviceKind, Placement, PlacementError, RankDevice};
 pub(crate) use rank_arguments::EVIDENCE;
 pub use rank_arguments::{Mode, RankArguments, RankPlan};
 pub(crate) use serve::{check, on_runtime};
+pub use wishes::{CollectivesWish, GraphsWish};
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum, value_parser};
 use lockstep_kernels::cuda::{self, Missing};
 use thiserror::Error;
 
+use super::wishes::{CollectivesWish, GraphsWish};
 use crate::engine::CacheType;
 
 /// What the command line says of devices.
@@ -27,6 +28,9 @@ pub struct DeviceFlags {
     /// Where the ranks' sums meet on CUDA devices: in NCCL, between the hosts, or in NCCL where all ranks of a group can join
     #[arg(long, value_enum)]
     pub collectives: Option<CollectivesWish>,
+    /// Whether CUDA devices replay decode forwards that they captured at the start: where all ranks of the group can, never, or always
+    #[arg(long, value_enum)]
+    pub graphs: Option<GraphsWish>,
     /// Memory of each rank for KV pages, in MiB; where fewer than --pages fit, all ranks of a group take as many as fit the one with the
     /// least room [default: no limit]
     #[arg(long, value_name = "MIB", value_parser = value_parser!(u64).range(1..=16_777_216))]
@@ -43,30 +47,6 @@ pub enum DeviceKind {
     Cpu,
     /// CUDA devices.
     Cuda,
-}
-
-/// Where the sums of a group's ranks are to meet.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub enum CollectivesWish {
-    /// In NCCL if every rank joins, or else between the hosts.
-    #[default]
-    Auto,
-    /// Between the hosts.
-    Host,
-    /// In NCCL; a group in which a rank does not join ends.
-    Nccl,
-}
-
-impl CollectivesWish {
-    /// The name on command lines.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Host => "host",
-            Self::Nccl => "nccl",
-        }
-    }
 }
 
 /// Why ranks can not be placed as the command line asks.
@@ -109,6 +89,8 @@ pub enum Placement {
         kv_type: CacheType,
         /// Where their sums meet.
         collectives: CollectivesWish,
+        /// Whether decode forwards are replayed.
+        graphs: GraphsWish,
     },
 }
 
@@ -125,6 +107,8 @@ pub enum RankDevice {
         kv_type: CacheType,
         /// Where sums are to meet.
         collectives: CollectivesWish,
+        /// Whether decode forwards are to be replayed.
+        graphs: GraphsWish,
         /// Ranks that use the device, this one among them.
         sharers: u32,
     },
@@ -165,7 +149,7 @@ impl DeviceFlags {
         let named = !self.cuda_devices.is_empty();
         let ordinals = if named { self.cuda_devices.clone() } else { (0..count).collect() };
         let (kv_type, collectives) = (self.kv_type.unwrap_or_default(), self.collectives.unwrap_or_default());
-        Ok(Placement::Cuda { ordinals, kv_type, collectives })
+        Ok(Placement::Cuda { ordinals, kv_type, collectives, graphs: self.graphs.unwrap_or_default() })
     }
 
     fn on_cpu(&self, reason: String) -> Result<Placement, PlacementError> {
@@ -173,6 +157,7 @@ impl DeviceFlags {
             ("--cuda-devices", !self.cuda_devices.is_empty()),
             ("--kv-type", self.kv_type.is_some()),
             ("--collectives", self.collectives.is_some()),
+            ("--graphs", self.graphs.is_some()),
         ];
         match of_use_elsewhere.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => Err(PlacementError::NotOnCpu { flag, reason }),
@@ -187,12 +172,12 @@ impl Placement {
     pub fn of_rank(&self, rank: u32, tp: u32) -> RankDevice {
         match self {
             Self::Cpu { .. } => RankDevice::Cpu,
-            &Self::Cuda { ref ordinals, kv_type, collectives } => {
+            &Self::Cuda { ref ordinals, kv_type, collectives, graphs } => {
                 let place = |rank: u32| rank as usize % ordinals.len();
                 let ordinal = ordinals[place(rank)];
                 let in_a_group = (0..tp).filter(|other| ordinals[place(*other)] == ordinal).count().max(1);
                 let sharers = u32::try_from(2 * in_a_group).unwrap_or(u32::MAX);
-                RankDevice::Cuda { ordinal, kv_type, collectives, sharers }
+                RankDevice::Cuda { ordinal, kv_type, collectives, graphs, sharers }
             }
         }
     }
@@ -239,25 +224,35 @@ impl RankDevice {
         }
     }
 
+    /// Whether its group's decode forwards are to be replayed; nothing but CUDA captures any.
+    #[must_use]
+    pub fn graphs(&self) -> GraphsWish {
+        match self {
+            Self::Cpu => GraphsWish::Off,
+            Self::Cuda { graphs, .. } => *graphs,
+        }
+    }
+
     /// What all ranks of a group must have in common.
     #[must_use]
     pub fn kind(&self) -> String {
         match self {
             Self::Cpu => "cpu".into(),
-            Self::Cuda { kv_type, collectives, .. } => {
-                format!("cuda/{}/{}", kv_type.name(), collectives.name())
+            Self::Cuda { kv_type, collectives, graphs, .. } => {
+                format!("cuda/{}/{}/{}", kv_type.name(), collectives.name(), graphs.name())
             }
         }
     }
 }
 
-/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/auto/2`.
+/// As [`FromStr`] reads it: `cpu`, or `cuda:0/f32/auto/on/2`.
 impl fmt::Display for RankDevice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => out.write_str("cpu"),
-            Self::Cuda { ordinal, kv_type, collectives, sharers } => {
-                write!(out, "cuda:{ordinal}/{}/{}/{sharers}", kv_type.name(), collectives.name())
+            Self::Cuda { ordinal, kv_type, collectives, graphs, sharers } => {
+                let (kv_type, collectives, graphs) = (kv_type.name(), collectives.name(), graphs.name());
+                write!(out, "cuda:{ordinal}/{kv_type}/{collectives}/{graphs}/{sharers}")
             }
         }
     }
@@ -268,16 +263,17 @@ impl FromStr for RankDevice {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let cuda = || {
-            let mut parts = text.strip_prefix("cuda:")?.splitn(4, '/');
+            let mut parts = text.strip_prefix("cuda:")?.splitn(5, '/');
             let ordinal = parts.next()?.parse().ok()?;
             let kv_type = CacheType::from_str(parts.next()?, false).ok()?;
             let collectives = CollectivesWish::from_str(parts.next()?, false).ok()?;
+            let graphs = GraphsWish::from_str(parts.next()?, false).ok()?;
             let sharers = parts.next()?.parse().ok()?;
-            Some(Self::Cuda { ordinal, kv_type, collectives, sharers })
+            Some(Self::Cuda { ordinal, kv_type, collectives, graphs, sharers })
         };
         match text {
             "cpu" => Ok(Self::Cpu),
-            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/auto/2")),
+            _ => cuda().ok_or_else(|| format!("{text} is neither cpu nor like cuda:0/f32/auto/on/2")),
         }
     }
 }
@@ -321,10 +317,7 @@ mod tests {
     fn placement_gives_each_rank_the_device_that_is_named_for_it() {
         let placement = flags(DeviceKind::Auto, &[3, 1]).place_among(4, Ok(4)).unwrap();
         let devices = [0, 1, 2, 3].map(|rank| placement.of_rank(rank, 4).to_string());
-        assert_eq!(
-            devices,
-            ["cuda:3/f32/auto/4", "cuda:1/f32/auto/4", "cuda:3/f32/auto/4", "cuda:1/f32/auto/4"]
-        );
+        assert_eq!(devices, [3, 1, 3, 1].map(|ordinal| format!("cuda:{ordinal}/f32/auto/auto/4")));
         let beyond = flags(DeviceKind::Cuda, &[0, 4]).place_among(1, Ok(4));
         assert_eq!(beyond, Err(PlacementError::NoSuchDevice { ordinal: 4, count: 4 }));
     }
@@ -337,6 +330,8 @@ mod tests {
         assert!(refused(rounded).starts_with("--kv-type is of use"));
         let joined = DeviceFlags { collectives: Some(CollectivesWish::Host), ..flags(DeviceKind::Auto, &[]) };
         assert!(refused(joined).starts_with("--collectives is of use"));
+        let captured = DeviceFlags { graphs: Some(GraphsWish::On), ..flags(DeviceKind::Auto, &[]) };
+        assert!(refused(captured).starts_with("--graphs is of use"));
     }
 
     #[test]
@@ -345,6 +340,7 @@ mod tests {
             ordinal: 12,
             kv_type: CacheType::Bf16,
             collectives: CollectivesWish::Nccl,
+            graphs: GraphsWish::Off,
             sharers: 2,
         };
         for device in [RankDevice::Cpu, cuda] {
@@ -353,12 +349,12 @@ mod tests {
         for wrong in [
             "",
             "gpu",
-            "cuda:/f32/auto/2",
+            "cuda:/f32/auto/on/2",
             "cuda:0",
-            "cuda:0/f32/auto",
-            "cuda:0/f64/auto/2",
-            "cuda:-1/f32/auto/2",
-            "cuda:0/f32/auto/2/x",
+            "cuda:0/f32/auto/2",
+            "cuda:0/f64/auto/on/2",
+            "cuda:-1/f32/auto/on/2",
+            "cuda:0/f32/auto/on/2/x",
         ] {
             assert!(wrong.parse::<RankDevice>().is_err(), "{wrong}");
         }

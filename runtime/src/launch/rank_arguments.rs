@@ -197,8 +197,8 @@ impl RankArguments {
 mod tests {
     use super::*;
     use crate::engine::CacheType;
-    use crate::launch::CollectivesWish;
     use crate::launch::cli::{Cli, Command};
+    use crate::launch::{CollectivesWish, GraphsWish};
     use clap::Parser;
 
     #[test]
@@ -215,6 +215,7 @@ mod tests {
                 ordinal: 3,
                 kv_type: CacheType::Bf16,
                 collectives: CollectivesWish::Nccl,
+                graphs: GraphsWish::On,
                 sharers: 4,
             },
             transport: Transport::Tcp,

@@ -16,7 +16,7 @@ use super::start::{Life, start};
 use crate::engine::{Backend, BackendError, KvCache, Llama, Recut};
 use crate::fabric::{FabricLimits, PrefillLink};
 use crate::group::{AnyMember, Forming};
-use crate::launch::{CollectivesWish, Mode, RankPlan};
+use crate::launch::{CollectivesWish, GraphsWish, Mode, RankPlan};
 use crate::supervisor::say;
 use crate::wire::{RankToFront, Role, Room};
 use lockstep_kernels::NAME_BYTES;
@@ -69,10 +69,14 @@ impl<'a, B: Backend> Rank<'a, B> {
         let proposal = Arc::new(proposal(plan, end_tokens));
         let starting = Starting::new(Arc::clone(&proposal), RankIndex(plan.rank))?;
         let mut control = form((plan, site), Communicator::Control, &proposal, CONTROL_BYTES)?;
-        let mut preparing = Preparing { plan, model: &mut model, cache: None };
+        let mut preparing = Preparing { plan, proposal: &proposal, model: &mut model, cache: None };
         let configuration = open(starting, &mut control, &mut preparing, last_ticket)?;
         let cache = preparing.cache.ok_or(RankError::NoCache)?;
-        check_collectives(plan, &configuration)?;
+        check_wishes(plan, &configuration)?;
+        match configuration.forwards {
+            Forwards::Captured => {}
+            Forwards::Eager => model.forget_captured(),
+        }
         let header = header(plan, &configuration);
         recorder.open(header, plan.trace_file().as_deref()).map_err(RankError::Trace)?;
         Ok(Self { plan, site, front, inbox, model, cache, control, configuration })
@@ -209,15 +213,23 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
             CollectivesWish::Auto | CollectivesWish::Nccl => Collectives::Device,
             CollectivesWish::Host => Collectives::Host,
         },
-        forwards: Forwards::Eager,
+        forwards: match (plan.role, plan.device.graphs()) {
+            (Role::Decode, GraphsWish::Auto | GraphsWish::On) => Forwards::Captured,
+            // Prompts come in too many lengths.
+            (Role::Decode, GraphsWish::Off) | (Role::Prefill, _) => Forwards::Eager,
+        },
     }
 }
 
 /// Ends the group, all its ranks alike, if it has not come to what the operator demands.
-fn check_collectives(plan: &RankPlan, configuration: &GroupConfiguration) -> Result<(), RankError> {
+fn check_wishes(plan: &RankPlan, configuration: &GroupConfiguration) -> Result<(), RankError> {
     match (plan.device.collectives(), configuration.collectives) {
-        (CollectivesWish::Nccl, Collectives::Host) => Err(RankError::NotJoined),
-        (CollectivesWish::Nccl | CollectivesWish::Auto | CollectivesWish::Host, _) => Ok(()),
+        (CollectivesWish::Nccl, Collectives::Host) => return Err(RankError::NotJoined),
+        (CollectivesWish::Nccl | CollectivesWish::Auto | CollectivesWish::Host, _) => {}
+    }
+    match (plan.role, plan.device.graphs(), configuration.forwards) {
+        (Role::Decode, GraphsWish::On, Forwards::Eager) => Err(RankError::NotCaptured),
+        (Role::Decode | Role::Prefill, GraphsWish::On | GraphsWish::Auto | GraphsWish::Off, _) => Ok(()),
     }
 }
 
@@ -237,6 +249,7 @@ fn header(plan: &RankPlan, configuration: &GroupConfiguration) -> Header {
 /// A rank's model while its group starts.
 struct Preparing<'a, B: Backend> {
     plan: &'a RankPlan,
+    proposal: &'a GroupConfiguration,
     model: &'a mut Llama<B>,
     cache: Option<KvCache<B::Buffer>>,
 }
@@ -245,6 +258,32 @@ impl<B: Backend> Preparing<'_, B> {
     /// Says why sums do not meet on the devices.
     fn tell(&self, why: &BackendError) {
         say(&format!("lockstep {}: {why}; sums meet between the hosts", self.plan.name()));
+    }
+
+    /// Takes memory for the largest forward: a row a slot in decode, a chunk of prompts in prefill.
+    fn reserve(&mut self) -> Result<(), BackendError> {
+        let [slots, chunk] = [self.proposal.slots, self.proposal.chunk_tokens].map(|count| count as usize);
+        match self.plan.role {
+            Role::Decode => self.model.reserve(slots, slots),
+            Role::Prefill => self.model.reserve(chunk, slots),
+        }
+    }
+
+    /// Captures decode forwards, if the group is to replay them and its sums have a place in a graph. Says how it went.
+    fn capture(&mut self, cache: &mut KvCache<B::Buffer>, connected: bool) -> bool {
+        let captured = match self.proposal.forwards {
+            Forwards::Eager => return false,
+            Forwards::Captured if connected || self.plan.size == 1 => {
+                self.model.capture(cache, self.proposal.slots as usize).map_err(|error| error.to_string())
+            }
+            Forwards::Captured => Err("sums that meet between the hosts are in no graph".into()),
+        };
+        let name = self.plan.name();
+        match &captured {
+            Ok(rows) => say(&format!("lockstep {name}: captured forwards of {rows:?} rows")),
+            Err(why) => say(&format!("lockstep {name}: {why}; no forward is replayed")),
+        }
+        captured.is_ok()
     }
 
     /// Pages that fit this rank's memory, which depends on its share of the heads.
@@ -287,11 +326,16 @@ impl<B: Backend> Prepare for Preparing<'_, B> {
             Some((_entry, name)) => self.join(&name).inspect_err(|why| self.tell(why)).is_ok(),
             None => false,
         };
-        self.cache = Some(self.model.cache(self.plan.page_size as usize, pages as usize)?);
-        Ok(Preparation { connected, captured: false })
+        self.reserve()?;
+        let mut cache = self.model.cache(self.plan.page_size as usize, pages as usize)?;
+        let captured = self.capture(&mut cache, connected);
+        self.cache = Some(cache);
+        Ok(Preparation { connected, captured })
     }
 
     fn disconnect(&mut self) {
+        // A graph has collectives of the communicator.
+        self.model.forget_captured();
         self.model.backend().leave();
     }
 }

@@ -80,6 +80,11 @@ pub(super) enum RankError {
         "not every rank of the group joined NCCL's communicator, as --collectives nccl demands: see the ranks' log for the reason, or use --collectives auto"
     )]
     NotJoined,
+    /// A rank did not capture the forwards that the operator wants replayed.
+    #[error(
+        "not every rank of the decode group captured its forwards, as --graphs on demands: see the ranks' log for the reason, or use --graphs auto"
+    )]
+    NotCaptured,
     /// The group started, and this rank was not told to take memory for pages.
     #[error("the group started before this rank had pages")]
     NoCache,
@@ -126,6 +131,7 @@ impl RankError {
             | Self::Trace(_)
             | Self::ForwardHangs { .. }
             | Self::NotJoined
+            | Self::NotCaptured
             | Self::NoCache
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),

@@ -43,14 +43,17 @@ fn check(standin: &Standin, devices: u32, arguments: &str, count: usize) -> Stri
 
 #[test]
 fn cuda_answers_are_the_references_in_groups_that_sum_in_nccl() {
-    let said = check(whole(), 2, "--tp 2 --device cuda --collectives nccl", 2);
+    let said = check(whole(), 2, "--tp 2 --device cuda --collectives nccl --graphs on", 2);
     assert!(said.contains("CUDA devices 0, 1 compute"), "{said}");
     assert!(!said.contains("between the hosts"), "{said}");
+    assert!(said.contains("decode rank 1: captured forwards of [1, 2"), "{said}");
+    assert!(!said.contains("prefill rank 0: captured"), "{said}");
 }
 
 #[test]
 fn cuda_answer_is_the_reference_in_groups_of_four_without_overlap() {
-    let said = check(whole(), 4, "--tp 4 --device auto --no-overlap --collectives nccl", 1);
+    let said = check(whole(), 4, "--tp 4 --device auto --no-overlap --collectives nccl --graphs off", 1);
+    assert!(!said.contains("captured"), "{said}");
     assert!(said.contains("CUDA devices 0, 1, 2, 3 compute"), "{said}");
 }
 
@@ -73,16 +76,19 @@ fn cuda_stream_goes_on_when_a_rank_dies_among_nccls_collectives() {
 fn cuda_answers_are_the_references_where_nccl_is_missing() {
     let said = check(without_nccl(), 2, "--tp 2 --device cuda", 2);
     assert!(said.contains("libnccl") && said.contains("sums meet between the hosts"), "{said}");
+    assert!(said.contains("are in no graph; no forward is replayed"), "{said}");
 }
 
 #[test]
-fn cuda_group_ends_where_nccl_is_demanded_and_missing() {
-    let scratch = Scratch::default();
-    let arguments = ["serve", "--port", "0", "--tp", "2", "--device", "cuda", "--collectives", "nccl"];
-    let (code, _, errors) = output(without_nccl().lend(&mut command(&scratch, &arguments), 2));
-    assert_eq!(code, 1, "{errors}");
-    assert!(errors.contains("--collectives nccl demands"), "{errors}");
-    assert_eq!(scratch.left_behind(), 0);
+fn cuda_group_ends_where_nccl_or_graphs_are_demanded_and_nccl_is_missing() {
+    for (flag, wish) in [("--collectives", "nccl"), ("--graphs", "on")] {
+        let scratch = Scratch::default();
+        let arguments = ["serve", "--port", "0", "--tp", "2", "--device", "cuda", flag, wish];
+        let (code, _, errors) = output(without_nccl().lend(&mut command(&scratch, &arguments), 2));
+        assert_eq!(code, 1, "{errors}");
+        assert!(errors.contains(&format!("{flag} {wish} demands")), "{errors}");
+        assert_eq!(scratch.left_behind(), 0);
+    }
 }
 
 #[test]

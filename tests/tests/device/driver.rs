@@ -1,9 +1,10 @@
 //! The driver's stand-in: kernels give what they give on the CPU, and what a device leaves undefined is noticed.
 
 use lockstep_kernels::cpu::{Compiler, Sanitizers, Source};
+use lockstep_tests::places::model_directory;
 use lockstep_tests::sample::{INDICES, Outcome, compute};
 use lockstep_tests::server::output;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{cache, device_rank, run, standin};
 
@@ -67,6 +68,21 @@ fn device_loads_only_entries_that_the_ptx_has() {
 #[test]
 fn device_streams_run_on_their_own_and_wait_for_events() {
     assert_eq!(run(&["misuse", "order"]).1.trim(), "[1] false [2] true");
+}
+
+#[test]
+fn device_replays_the_engines_forwards_with_the_bits_of_those_that_are_launched() {
+    let model = model_directory();
+    let (code, answer, errors) = run(&["forwards", "0", model.to_str().unwrap()]);
+    assert_eq!(code, 0, "{errors}");
+    let found: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(found["captured"], json!([1, 2, 4]));
+    assert_eq!(
+        found["tokens_equal"],
+        json!([true, true]),
+        "the CPU's tokens, launched and replayed: {found}"
+    );
+    assert_eq!(found["bits_equal"], json!([true, true]), "replayed, and in another cache: {found}");
 }
 
 #[test]

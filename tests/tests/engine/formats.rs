@@ -5,8 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{goldens, model_directory};
+use crate::device::backend;
 use half::{bf16, f16};
-use lockstep_runtime::engine::{Alone, Choice, Llama, Row};
+use lockstep_runtime::engine::{Alone, Backend, CacheType, Choice, CpuBackend, Llama, Row};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView, serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -49,7 +50,11 @@ fn directory(changes: &[(&str, Value)]) -> TempDir {
 }
 
 fn logits(directory: &Path) -> Vec<f32> {
-    let mut llama = Llama::load(directory, 0, 1).unwrap();
+    logits_on(CpuBackend::default(), directory)
+}
+
+fn logits_on(backend: impl Backend, directory: &Path) -> Vec<f32> {
+    let mut llama = Llama::load_on(backend, directory, 0, 1).unwrap();
     let mut cache = llama.cache(16, 1).unwrap();
     let tokens = goldens().swap_remove(0).prompt_ids;
     let row = Row { tokens: &tokens, start: 0, pages: &[0] };
@@ -76,6 +81,20 @@ fn formats_f16_gives_the_same_token() {
     let furthest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(furthest < 1e-3, "logits are off by {furthest}");
     assert_eq!(Choice::of(&found).unwrap().token, Choice::of(&expected).unwrap().token);
+}
+
+/// The kernels of each type of weights, beside the CPU, which computes with `f32` always.
+#[test]
+fn formats_f32_and_f16_weights_are_computed_with_on_a_device() {
+    let f16_bytes = |element| f16::from_f32(element).to_le_bytes().to_vec();
+    for (dtype, encode) in [(Dtype::F32, f32_bytes as fn(f32) -> Vec<u8>), (Dtype::F16, f16_bytes)] {
+        let directory = directory(&[]);
+        write(&directory.path().join("model.safetensors"), &tensors(), dtype, encode);
+        let found = logits_on(backend(CacheType::F32), directory.path());
+        let furthest =
+            found.iter().zip(logits(directory.path())).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(furthest < 2e-4, "{dtype}: a logit differs by {furthest}");
+    }
 }
 
 #[test]

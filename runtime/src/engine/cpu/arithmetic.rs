@@ -7,49 +7,66 @@
 
 use std::array::from_fn;
 
-use lockstep_kernels::wide::on_widest_vectors;
+use lockstep_kernels::wide::{LANES, Lanes, Work, on_widest_vectors};
 
 use super::threads::Threads;
 use crate::engine::backend::{Matrix, Norm};
 
-/// Width of the independent partial sums of a dot product: 4 registers of SSE, 2 of AVX or 1 of AVX-512.
-const LANES: usize = 16;
-/// Rows of a linear map that are taken together: their sums do not wait for one another.
-const TILE: usize = 4;
+/// Rows of a linear map that are taken together: their sums do not wait for one another, and one position is read for all.
+const TILE: usize = 8;
 
 /// Dot product, summed in [`LANES`] interleaved lanes, whose sums are added pairwise, and then the remainder.
 #[inline(always)]
-pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let [product] = dots([left], right);
+pub(super) fn dot<V: Lanes>(left: &[f32], right: &[f32]) -> f32 {
+    let [[product]] = dots::<V, 1, 1>([left], [right]);
     product
 }
 
-/// The dot products of several rows with the same values, each as [`dot`] gives it.
+/// As work of its own.
+struct Dot<'a>(&'a [f32], &'a [f32]);
+
+impl Work for Dot<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) -> f32 {
+        dot::<V>(self.0, self.1)
+    }
+}
+
+/// The dot products of several rows with several positions' values, each as [`dot`] gives it.
+///
+/// Loops over ranges: iterators of arrays would keep the sums in memory instead of registers.
 #[inline(always)]
-fn dots<const ROWS: usize>(rows: [&[f32]; ROWS], values: &[f32]) -> [f32; ROWS] {
-    let (blocks, rest) = values.as_chunks::<LANES>();
-    let rows = rows.map(|row| row.as_chunks::<LANES>());
-    let rows_of_blocks = rows.map(|(row, _)| &row[..blocks.len()]);
-    let mut lanes = [[0.0f32; LANES]; ROWS];
-    for (index, block) in blocks.iter().enumerate() {
-        for (sums, row) in lanes.iter_mut().zip(rows_of_blocks) {
-            for ((sum, a), b) in sums.iter_mut().zip(&row[index]).zip(block) {
-                *sum += a * b;
+fn dots<V: Lanes, const ROWS: usize, const POSITIONS: usize>(
+    rows: [&[f32]; ROWS],
+    values: [&[f32]; POSITIONS],
+) -> [[f32; POSITIONS]; ROWS] {
+    let (rows, values) = (rows.map(<[f32]>::as_chunks::<LANES>), values.map(<[f32]>::as_chunks::<LANES>));
+    let blocks = values.first().map_or(0, |(blocks, _)| blocks.len());
+    let blocks_of_rows = rows.map(|(row, _)| &row[..blocks]);
+    let blocks_of_values = values.map(|(values, _)| &values[..blocks]);
+    let mut sums = [[V::zeros(); POSITIONS]; ROWS];
+    for block in 0..blocks {
+        let mut loaded = [V::zeros(); POSITIONS];
+        for position in 0..POSITIONS {
+            loaded[position] = V::of(&blocks_of_values[position][block]);
+        }
+        for row in 0..ROWS {
+            let weights = V::of(&blocks_of_rows[row][block]);
+            for position in 0..POSITIONS {
+                sums[row][position] = sums[row][position].plus_product(weights, loaded[position]);
             }
         }
     }
-    from_fn(|row| {
-        let rest: f32 = rows[row].1.iter().zip(rest).map(|(a, b)| a * b).sum();
-        pairwise_sum(lanes[row]) + rest
-    })
-}
-
-/// Adds the upper half of the lanes to the lower until one is left.
-#[inline(always)]
-fn pairwise_sum(lanes: [f32; LANES]) -> f32 {
-    let eight: [f32; 8] = from_fn(|lane| lanes[lane] + lanes[lane + 8]);
-    let four: [f32; 4] = from_fn(|lane| eight[lane] + eight[lane + 4]);
-    (four[0] + four[2]) + (four[1] + four[3])
+    let mut products = [[0.0; POSITIONS]; ROWS];
+    for row in 0..ROWS {
+        for position in 0..POSITIONS {
+            let rest: f32 = rows[row].1.iter().zip(values[position].1).map(|(a, b)| a * b).sum();
+            products[row][position] = sums[row][position].sum() + rest;
+        }
+    }
+    products
 }
 
 /// Adds `scale * source` to `target`, element by element.
@@ -67,71 +84,117 @@ pub(super) fn add(target: &mut [f32], source: &[f32]) {
     }
 }
 
-/// `[positions, columns]` to `[positions, rows]` of the map, whose rows the threads share.
-pub(super) fn linear(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
-    let positions = input.len() / map.columns;
+/// `[positions, columns]` to `[positions, rows]` of the map. `by_row` holds the outputs of several positions before they are
+/// put in order.
+pub(super) fn linear(
+    [output, by_row]: [&mut Vec<f32>; 2],
+    input: &[f32],
+    map: &Matrix<Vec<f32>>,
+    threads: &Threads,
+) {
+    match input.len() / map.columns {
+        1 => linear_by_row(output, input, map, threads),
+        positions => {
+            linear_by_row(by_row, input, map, threads);
+            transpose(by_row, positions, output);
+        }
+    }
+}
+
+/// `[positions, columns]` to `[rows, positions]` of the map, whose rows the threads share.
+fn linear_by_row(output: &mut Vec<f32>, input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) {
+    let (columns, positions) = (map.columns, input.len() / map.columns);
     let rows = threads.part(map.rows, TILE);
-    let mut by_row = vec![0.0; map.rows * positions];
-    threads.fill(&mut by_row, rows * positions, map.elements.len() * positions, |part, output| {
-        let rows = &map.elements[part * rows * map.columns..];
-        on_widest_vectors(|| multiply(rows, input, map.columns, output));
+    output.resize(map.rows * positions, 0.0);
+    threads.fill(output, rows * positions, map.elements.len() * positions, |part, output| {
+        let rows = &map.elements[part * rows * columns..];
+        on_widest_vectors(Multiply { rows, input, columns, output });
     });
-    transposed(by_row, positions)
 }
 
-/// Fills `output`, `[rows, positions]`, from as many of `rows` and `[positions, columns]`. Each row is read once for the
-/// whole batch.
-#[inline(always)]
-fn multiply(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
-    let positions = input.len() / columns;
-    let mut tiles = output.chunks_exact_mut(TILE * positions);
-    let mut rest = rows;
-    for tile in &mut tiles {
-        let (rows, below) = rest.split_at(TILE * columns);
-        multiply_tile::<TILE>(rows, input, columns, tile);
-        rest = below;
-    }
-    for (row, output) in rest.chunks_exact(columns).zip(tiles.into_remainder().chunks_exact_mut(positions)) {
-        multiply_tile::<1>(row, input, columns, output);
+/// Fills `output`, `[rows, positions]`, from as many of `rows` and `[positions, columns]`. Each row comes from memory once
+/// for the whole batch.
+struct Multiply<'a> {
+    rows: &'a [f32],
+    input: &'a [f32],
+    columns: usize,
+    output: &'a mut [f32],
+}
+
+impl Work for Multiply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Self { rows, input, columns, output } = self;
+        let positions = input.len() / columns;
+        let mut tiles = output.chunks_exact_mut(TILE * positions);
+        let mut rest = rows;
+        for tile in &mut tiles {
+            let (rows, below) = rest.split_at(TILE * columns);
+            multiply_tile::<V, TILE>(rows, input, columns, tile);
+            rest = below;
+        }
+        let last = tiles.into_remainder().chunks_exact_mut(positions);
+        for (row, output) in rest.chunks_exact(columns).zip(last) {
+            multiply_tile::<V, 1>(row, input, columns, output);
+        }
     }
 }
 
+/// Takes positions two by two, if the registers hold the sums of so many.
 #[inline(always)]
-fn multiply_tile<const ROWS: usize>(rows: &[f32], input: &[f32], columns: usize, output: &mut [f32]) {
+fn multiply_tile<V: Lanes, const ROWS: usize>(
+    rows: &[f32],
+    input: &[f32],
+    columns: usize,
+    output: &mut [f32],
+) {
     let positions = input.len() / columns;
     let rows: [&[f32]; ROWS] = from_fn(|row| &rows[row * columns..][..columns]);
-    for (position, values) in input.chunks_exact(columns).enumerate() {
-        for (row, product) in dots(rows, values).into_iter().enumerate() {
-            output[row * positions + position] = product;
+    let paired = if V::REGISTERS == 1 { positions / 2 * 2 } else { 0 };
+    let (pairs, singles) = input.split_at(paired * columns);
+    for (pair, values) in pairs.chunks_exact(2 * columns).enumerate() {
+        let (first, second) = values.split_at(columns);
+        let products = dots::<V, ROWS, 2>(rows, [first, second]);
+        for (output, products) in output.chunks_exact_mut(positions).zip(products) {
+            output[2 * pair..][..2].copy_from_slice(&products);
+        }
+    }
+    for (single, values) in singles.chunks_exact(columns).enumerate() {
+        let products = dots::<V, ROWS, 1>(rows, [values]);
+        for (output, [product]) in output.chunks_exact_mut(positions).zip(products) {
+            output[paired + single] = product;
         }
     }
 }
 
 /// `[rows, positions]` to `[positions, rows]`.
-fn transposed(by_row: Vec<f32>, positions: usize) -> Vec<f32> {
-    if positions == 1 {
-        return by_row;
+fn transpose(by_row: &[f32], positions: usize, by_position: &mut Vec<f32>) {
+    let rows = by_row.len() / positions;
+    by_position.resize(by_row.len(), 0.0);
+    for (row, values) in by_row.chunks_exact(positions).enumerate() {
+        by_position[row..].iter_mut().step_by(rows).zip(values).for_each(|(place, value)| *place = *value);
     }
-    (0..positions).flat_map(|position| by_row.iter().skip(position).step_by(positions)).copied().collect()
 }
 
 /// Normalises `[positions, width]`, position by position.
-pub(super) fn norm(input: &[f32], norm: &Norm<Vec<f32>>) -> Vec<f32> {
-    input.chunks_exact(norm.width).flat_map(|values| norm_one(values, norm)).collect()
+pub(super) fn norm(output: &mut Vec<f32>, input: &[f32], norm: &Norm<Vec<f32>>) {
+    output.clear();
+    input.chunks_exact(norm.width).for_each(|values| output.extend(norm_one(values, norm)));
 }
 
 fn norm_one<'a>(values: &'a [f32], norm: &'a Norm<Vec<f32>>) -> impl Iterator<Item = f32> + 'a {
     #[expect(clippy::cast_precision_loss, reason = "hidden sizes are far below 2^24")]
-    let mean_square = dot(values, values) / values.len() as f32;
+    let mean_square = on_widest_vectors(Dot(values, values)) / values.len() as f32;
     let inverse = 1.0 / (mean_square + norm.epsilon).sqrt();
     values.iter().zip(&norm.scale).map(move |(value, scale)| value * inverse * scale)
 }
 
-/// Replaces `gate` by `silu(gate) * up`, element by element.
-pub(super) fn gated_silu(gate: &mut [f32], up: &[f32]) {
-    for (gate, up) in gate.iter_mut().zip(up) {
-        *gate = *gate / (1.0 + (-*gate).exp()) * up;
-    }
+/// `silu(gate) * up`, element by element.
+pub(super) fn gated_silu(output: &mut Vec<f32>, gate: &[f32], up: &[f32]) {
+    output.clear();
+    output.extend(gate.iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up));
 }
 
 /// Replaces `scores` by its softmax; a NaN among them makes all of them NaN.
@@ -149,19 +212,25 @@ pub(super) fn softmax(scores: &mut [f32]) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Matrix, Norm, Threads, dot, gated_silu, linear, norm, softmax};
+    use super::{Dot, Matrix, Norm, Threads, gated_silu, linear, norm, on_widest_vectors, softmax};
 
     #[test]
     fn dot_covers_blocks_and_remainder() {
         let ones = [1.0; 35];
         let ramp: Vec<f32> = (0u8..35).map(f32::from).collect();
-        assert_eq!(dot(&ones, &ramp), 595.0);
+        assert_eq!(on_widest_vectors(Dot(&ones, &ramp)), 595.0);
+    }
+
+    fn linear_of(input: &[f32], map: &Matrix<Vec<f32>>, threads: &Threads) -> Vec<f32> {
+        let mut output = Vec::new();
+        linear([&mut output, &mut Vec::new()], input, map, threads);
+        output
     }
 
     #[test]
     fn linear_rows_are_outputs() {
         let map = Matrix { elements: vec![1.0, 0.0, 2.0, 0.0, 3.0, -1.0], rows: 2, columns: 3 };
-        let output = linear(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
+        let output = linear_of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &map, &Threads::default());
         assert_eq!(output, [7.0, 3.0, 16.0, 9.0]);
     }
 
@@ -178,7 +247,7 @@ mod tests {
                 })
                 .collect();
             for threads in [1, 2, 3] {
-                let output = linear(&input, &map, &Threads::new(threads).unwrap());
+                let output = linear_of(&input, &map, &Threads::new(threads).unwrap());
                 let found: Vec<u32> = output.into_iter().map(f32::to_bits).collect();
                 assert!(found == expected, "{rows} x {columns}, {positions} positions, {threads} threads");
             }
@@ -204,15 +273,17 @@ mod tests {
     #[test]
     fn norm_gives_unit_mean_square_times_scale() {
         let unit = Norm { scale: vec![1.0, 2.0], width: 2, epsilon: 0.0 };
-        assert_eq!(norm(&[3.0, 3.0, -5.0, 5.0], &unit), [1.0, 2.0, -1.0, 2.0]);
+        let mut output = vec![7.0];
+        norm(&mut output, &[3.0, 3.0, -5.0, 5.0], &unit);
+        assert_eq!(output, [1.0, 2.0, -1.0, 2.0]);
     }
 
     #[test]
     fn silu_is_zero_at_zero_and_identity_far_out() {
-        let mut gate = [0.0, 100.0, -100.0];
-        gated_silu(&mut gate, &[7.0, 2.0, 2.0]);
-        assert_eq!(gate[..2], [0.0, 200.0]);
-        assert!(gate[2].abs() < 1e-30);
+        let mut output = vec![7.0];
+        gated_silu(&mut output, &[0.0, 100.0, -100.0], &[7.0, 2.0, 2.0]);
+        assert_eq!(output[..2], [0.0, 200.0]);
+        assert!(output[2].abs() < 1e-30 && output.len() == 3);
     }
 
     #[test]

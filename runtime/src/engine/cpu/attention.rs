@@ -3,7 +3,7 @@
 //! First all positions of the batch write their keys and values, then each position reads its row's history in
 //! position order. So prefill, chunked prefill and decode do the same arithmetic for a position.
 
-use lockstep_kernels::wide::on_widest_vectors;
+use lockstep_kernels::wide::{Lanes, Work, on_widest_vectors};
 
 use super::arithmetic::{add_scaled, dot, softmax};
 use super::threads::Threads;
@@ -13,24 +13,24 @@ use crate::engine::cache::KvCache;
 
 /// What the queries attend to, `[positions, heads, head_dim]`.
 pub(super) fn attend(
+    attended: &mut Vec<f32>,
     heads: Heads<'_, Vec<f32>>,
-    batch: &Batch<'_>,
-    cache: &mut KvCache,
+    (batch, cache): (&Batch<'_>, &mut KvCache),
     threads: &Threads,
-) -> Vec<f32> {
-    let Heads { mut queries, mut keys, values, turns, layer } = heads;
+) {
+    let Heads { queries, keys, values, turns, layer } = heads;
     let head_dim = cache.shape().head_dim;
-    turn(&mut queries, turns, batch, head_dim);
-    turn(&mut keys, turns, batch, head_dim);
-    remember([&keys, &values], layer, batch, cache);
+    turn(queries, turns, batch, head_dim);
+    turn(keys, turns, batch, head_dim);
+    remember([keys, values], layer, batch, cache);
     let width = batch.heads * head_dim;
     let seen: usize = batch.places.iter().map(|place| place.position + 1).sum();
-    let mut attended = vec![0.0; queries.len()];
-    threads.fill(&mut attended, width, 2 * seen * width, |index, target| {
+    attended.clear();
+    attended.resize(queries.len(), 0.0);
+    threads.fill(attended, width, 2 * seen * width, |index, target| {
         let position = Position { cache, batch, place: &batch.places[index], layer };
-        on_widest_vectors(|| position.attend(&queries[index * width..][..width], target));
+        on_widest_vectors(Attend { position, queries: &queries[index * width..][..width], target });
     });
-    attended
 }
 
 /// Turns every head of `[positions, any heads, head_dim]` by its position, in place: elements `i` and
@@ -58,6 +58,32 @@ fn remember([keys, values]: [&[f32]; 2], layer: usize, batch: &Batch<'_>, cache:
     }
 }
 
+/// Adds what the queries of a position attend to, `[heads, head_dim]`, to `target`.
+struct Attend<'a> {
+    position: Position<'a>,
+    queries: &'a [f32],
+    target: &'a mut [f32],
+}
+
+impl Work for Attend<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<V: Lanes>(self) {
+        let Self { position, queries, target } = self;
+        let (heads, shape) = (position.batch.heads, position.cache.shape());
+        let mut scores = Vec::with_capacity(position.place.position + 1);
+        let heads_of_query =
+            queries.chunks_exact(shape.head_dim).zip(target.chunks_exact_mut(shape.head_dim));
+        for (head, (query, target)) in heads_of_query.enumerate() {
+            let kv_head = head * shape.kv_heads / heads;
+            position.score::<V>(kv_head, query, &mut scores);
+            let values = position.history(kv_head, shape.head_dim, KvCache::values);
+            scores.iter().zip(values).for_each(|(score, value)| add_scaled(target, *score, value));
+        }
+    }
+}
+
 /// One position of the batch, which sees its row up to itself.
 struct Position<'a> {
     cache: &'a KvCache,
@@ -67,29 +93,14 @@ struct Position<'a> {
 }
 
 impl Position<'_> {
-    /// Adds what each of its queries attends to, `[heads, head_dim]`, to `target`.
-    #[inline(always)]
-    fn attend(&self, queries: &[f32], target: &mut [f32]) {
-        let (heads, kv_heads, head_dim) =
-            (self.batch.heads, self.cache.shape().kv_heads, self.cache.shape().head_dim);
-        let mut scores = Vec::with_capacity(self.place.position + 1);
-        let heads_of_query = queries.chunks_exact(head_dim).zip(target.chunks_exact_mut(head_dim));
-        for (head, (query, target)) in heads_of_query.enumerate() {
-            let kv_head = head * kv_heads / heads;
-            self.score(kv_head, query, &mut scores);
-            let values = self.history(kv_head, head_dim, KvCache::values);
-            scores.iter().zip(values).for_each(|(score, value)| add_scaled(target, *score, value));
-        }
-    }
-
     /// Replaces `scores` by the softmax of the scaled products of `query` with the keys.
     #[inline(always)]
     #[expect(clippy::cast_precision_loss, reason = "head_dim is far below 2^24")]
-    fn score(&self, kv_head: usize, query: &[f32], scores: &mut Vec<f32>) {
+    fn score<V: Lanes>(&self, kv_head: usize, query: &[f32], scores: &mut Vec<f32>) {
         let scale = 1.0 / (query.len() as f32).sqrt();
         let keys = self.history(kv_head, query.len(), KvCache::keys);
         scores.clear();
-        scores.extend(keys.map(|key| dot(query, key) * scale));
+        scores.extend(keys.map(|key| dot::<V>(query, key) * scale));
         softmax(scores);
     }
 

@@ -7,6 +7,8 @@ mod attention;
 mod pages;
 mod threads;
 
+use std::convert::Infallible;
+
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
@@ -20,6 +22,8 @@ use threads::Threads;
 #[derive(Debug, Default)]
 pub struct CpuBackend {
     threads: Threads,
+    /// Outputs of a linear map, before they are put in order.
+    by_row: Vec<f32>,
 }
 
 impl CpuBackend {
@@ -28,13 +32,14 @@ impl CpuBackend {
     /// # Errors
     /// If the system does not start them.
     pub fn new(threads: usize) -> Result<Self, BackendError> {
-        Ok(Self { threads: Threads::new(threads)? })
+        Ok(Self { threads: Threads::new(threads)?, by_row: Vec::new() })
     }
 }
 
 impl Backend for CpuBackend {
     type Buffer = Vec<f32>;
     type Batch<'rows> = Batch<'rows>;
+    type Graph = Infallible;
 
     fn upload(&mut self, tensor: Tensor) -> Result<Vec<f32>, BackendError> {
         Ok(tensor.into_f32())
@@ -44,41 +49,76 @@ impl Backend for CpuBackend {
         Ok(batch)
     }
 
-    fn embed(&mut self, table: &Matrix<Vec<f32>>, batch: &Batch<'_>) -> Result<Vec<f32>, BackendError> {
-        let row = |token| &table.elements[token * table.columns..][..table.columns];
-        Ok(batch.places.iter().flat_map(|place| row(place.token)).copied().collect())
+    fn activation(&mut self, room: usize) -> Result<Vec<f32>, BackendError> {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(room).map_err(BackendError::new)?;
+        Ok(buffer)
     }
 
-    fn norm(&mut self, hidden: &Vec<f32>, norm: &Norm<Vec<f32>>) -> Result<Vec<f32>, BackendError> {
-        Ok(arithmetic::norm(hidden, norm))
+    fn embed(
+        &mut self,
+        output: &mut Vec<f32>,
+        table: &Matrix<Vec<f32>>,
+        batch: &Batch<'_>,
+    ) -> Result<(), BackendError> {
+        output.clear();
+        for place in &batch.places {
+            output.extend_from_slice(&table.elements[place.token * table.columns..][..table.columns]);
+        }
+        Ok(())
+    }
+
+    fn norm(
+        &mut self,
+        output: &mut Vec<f32>,
+        hidden: &Vec<f32>,
+        norm: &Norm<Vec<f32>>,
+    ) -> Result<(), BackendError> {
+        arithmetic::norm(output, hidden, norm);
+        Ok(())
     }
 
     fn add_norm(
         &mut self,
+        output: &mut Vec<f32>,
         hidden: &mut Vec<f32>,
         summand: &Vec<f32>,
         norm: &Norm<Vec<f32>>,
-    ) -> Result<Vec<f32>, BackendError> {
+    ) -> Result<(), BackendError> {
         arithmetic::add(hidden, summand);
-        Ok(arithmetic::norm(hidden, norm))
+        arithmetic::norm(output, hidden, norm);
+        Ok(())
     }
 
-    fn linear(&mut self, input: &Vec<f32>, map: &Matrix<Vec<f32>>) -> Result<Vec<f32>, BackendError> {
-        Ok(arithmetic::linear(input, map, &self.threads))
+    fn linear(
+        &mut self,
+        output: &mut Vec<f32>,
+        input: &Vec<f32>,
+        map: &Matrix<Vec<f32>>,
+    ) -> Result<(), BackendError> {
+        arithmetic::linear([output, &mut self.by_row], input, map, &self.threads);
+        Ok(())
     }
 
     fn attend(
         &mut self,
+        output: &mut Vec<f32>,
         heads: Heads<'_, Vec<f32>>,
         batch: &Batch<'_>,
         cache: &mut KvCache,
-    ) -> Result<Vec<f32>, BackendError> {
-        Ok(attention::attend(heads, batch, cache, &self.threads))
+    ) -> Result<(), BackendError> {
+        attention::attend(output, heads, (batch, cache), &self.threads);
+        Ok(())
     }
 
-    fn gated_silu(&mut self, mut gate: Vec<f32>, up: &Vec<f32>) -> Result<Vec<f32>, BackendError> {
-        arithmetic::gated_silu(&mut gate, up);
-        Ok(gate)
+    fn gated_silu(
+        &mut self,
+        output: &mut Vec<f32>,
+        gate: &Vec<f32>,
+        up: &Vec<f32>,
+    ) -> Result<(), BackendError> {
+        arithmetic::gated_silu(output, gate, up);
+        Ok(())
     }
 
     fn all_reduce_sum(
@@ -91,12 +131,15 @@ impl Backend for CpuBackend {
 
     fn last_positions(
         &mut self,
+        output: &mut Vec<f32>,
         input: &Vec<f32>,
         width: usize,
         batch: &Batch<'_>,
-    ) -> Result<Vec<f32>, BackendError> {
+    ) -> Result<(), BackendError> {
+        output.clear();
         let positions = batch.places.iter().zip(input.chunks_exact(width));
-        Ok(positions.filter(|(place, _)| place.last).flat_map(|(_, values)| values).copied().collect())
+        positions.filter(|(place, _)| place.last).for_each(|(_, values)| output.extend_from_slice(values));
+        Ok(())
     }
 
     fn choose(&mut self, logits: &Vec<f32>, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
@@ -104,8 +147,8 @@ impl Backend for CpuBackend {
         Ok(logits.chunks_exact(vocabulary).map(token).collect())
     }
 
-    fn download(&mut self, activation: Vec<f32>) -> Result<Vec<f32>, BackendError> {
-        Ok(activation)
+    fn download(&mut self, activation: &Vec<f32>) -> Result<Vec<f32>, BackendError> {
+        Ok(activation.clone())
     }
 
     fn cache(&mut self, shape: CacheShape) -> Result<KvCache, CacheError> {

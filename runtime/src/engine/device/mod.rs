@@ -3,21 +3,24 @@
 //! **Nothing of this has run on a GPU.** The tests run it with the kernels' own sources executed on the CPU.
 //!
 //! Weights keep the type they have in the checkpoint, activations are `f32`, the cache is of either type. Everything is
-//! enqueued in order; only a download waits.
+//! enqueued in order; only a download waits. A forward of activations that have been as long before takes no memory.
 //!
 //! Reading order: here, [`batch`].
 
 mod batch;
 
+use std::fmt::Debug;
 use std::time::Duration;
 
-use lockstep_kernels::cuda::CommunicatorError;
-use lockstep_kernels::operations::attention::{Attention, tile_limit};
+use lockstep_kernels::cuda::{CommunicatorError, CudaError};
+use lockstep_kernels::operations::attention::Attention;
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Buffer, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Seat};
+use lockstep_kernels::{
+    Buffer, Captures, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Seat,
+};
 
 use super::all_reduce::{AllReduce, CollectiveError};
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
@@ -26,6 +29,7 @@ use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
+use batch::Numbers;
 
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -89,28 +93,30 @@ impl<D: Device> DeviceBackend<D> {
         self.device.unwritten(element, length).map_err(BackendError::new)
     }
 
-    /// An activation that an operation is to fill.
-    fn activation(&mut self, rows: u32, width: u32) -> Result<D::Buffer, BackendError> {
-        self.unwritten(Element::F32, u64::from(rows) * u64::from(width))
+    /// Makes an activation `[rows, width]`.
+    fn shape(&mut self, activation: &mut D::Buffer, rows: u32, width: u32) -> Result<(), BackendError> {
+        let length = u64::from(rows) * u64::from(width);
+        self.device.resize(activation, length).map_err(BackendError::new)
     }
 
     /// Rows of `table`, `[.., width]`, by number.
     fn gather(
         &mut self,
+        output: &mut D::Buffer,
         table: &D::Buffer,
         indices: &D::Buffer,
         width: usize,
-    ) -> Result<D::Buffer, BackendError> {
+    ) -> Result<(), BackendError> {
         let (entries, width) = (rows_of(table, width), small(width));
-        let mut output = self.activation(rows_of(indices, 1), width)?;
-        self.run(GatherRows { output: &mut output, table, indices, entries, width })?;
-        Ok(output)
+        self.shape(output, rows_of(indices, 1), width)?;
+        self.run(GatherRows { output, table, indices, entries, width })
     }
 }
 
-impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
+impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for DeviceBackend<D> {
     type Buffer = D::Buffer;
     type Batch<'rows> = DeviceBatch<D::Buffer>;
+    type Graph = D::Graph;
 
     fn upload(&mut self, Tensor { precision, bytes }: Tensor) -> Result<D::Buffer, BackendError> {
         let element = match precision {
@@ -122,87 +128,87 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
     }
 
     fn batch<'rows>(&mut self, batch: Batch<'rows>) -> Result<DeviceBatch<D::Buffer>, BackendError> {
-        DeviceBatch::upload(&batch, tile_limit_of(&batch), |numbers| self.numbers(numbers))
+        let numbers = Numbers::of(&batch);
+        DeviceBatch::upload(&numbers, (batch.heads, batch.shape), |numbers| self.numbers(numbers))
+    }
+
+    fn activation(&mut self, room: usize) -> Result<D::Buffer, BackendError> {
+        // A device has no empty memory.
+        self.unwritten(Element::F32, room.max(1) as u64)
     }
 
     fn embed(
         &mut self,
+        output: &mut D::Buffer,
         table: &Matrix<D::Buffer>,
         batch: &DeviceBatch<D::Buffer>,
-    ) -> Result<D::Buffer, BackendError> {
-        self.gather(&table.elements, &batch.tokens, table.columns)
+    ) -> Result<(), BackendError> {
+        self.gather(output, &table.elements, &batch.tokens, table.columns)
     }
 
-    fn norm(&mut self, input: &D::Buffer, norm: &Norm<D::Buffer>) -> Result<D::Buffer, BackendError> {
+    fn norm(
+        &mut self,
+        output: &mut D::Buffer,
+        input: &D::Buffer,
+        norm: &Norm<D::Buffer>,
+    ) -> Result<(), BackendError> {
         let &Norm { scale: ref weight, width, epsilon } = norm;
         let (rows, width) = (rows_of(input, width), small(width));
-        let mut output = self.activation(rows, width)?;
-        self.run(RmsNorm { output: &mut output, input, weight, rows, width, epsilon })?;
-        Ok(output)
+        self.shape(output, rows, width)?;
+        self.run(RmsNorm { output, input, weight, rows, width, epsilon })
     }
 
     fn add_norm(
         &mut self,
+        output: &mut D::Buffer,
         hidden: &mut D::Buffer,
         summand: &D::Buffer,
         norm: &Norm<D::Buffer>,
-    ) -> Result<D::Buffer, BackendError> {
+    ) -> Result<(), BackendError> {
         let &Norm { scale: ref weight, width, epsilon } = norm;
         let (rows, width) = (rows_of(hidden, width), small(width));
-        let mut output = self.activation(rows, width)?;
-        self.run(AddRmsNorm { output: &mut output, hidden, summand, weight, rows, width, epsilon })?;
-        Ok(output)
+        self.shape(output, rows, width)?;
+        self.run(AddRmsNorm { output, hidden, summand, weight, rows, width, epsilon })
     }
 
-    fn linear(&mut self, input: &D::Buffer, map: &Matrix<D::Buffer>) -> Result<D::Buffer, BackendError> {
+    fn linear(
+        &mut self,
+        output: &mut D::Buffer,
+        input: &D::Buffer,
+        map: &Matrix<D::Buffer>,
+    ) -> Result<(), BackendError> {
         let rows = rows_of(input, map.columns);
         let (outputs, inputs, weight) = (small(map.rows), small(map.columns), &map.elements);
-        let mut output = self.activation(rows, outputs)?;
-        self.run(Matmul { output: &mut output, input, weight, rows, outputs, inputs })?;
-        Ok(output)
+        self.shape(output, rows, outputs)?;
+        self.run(Matmul { output, input, weight, rows, outputs, inputs })
     }
 
     fn attend(
         &mut self,
+        output: &mut D::Buffer,
         heads: Heads<'_, D::Buffer>,
         batch: &DeviceBatch<D::Buffer>,
         cache: &mut KvCache<D::Buffer>,
-    ) -> Result<D::Buffer, BackendError> {
+    ) -> Result<(), BackendError> {
         let (shape, places, layer) = (device_shape(cache.shape()), batch.places(), small(heads.layer));
-        let Heads { mut queries, keys, values, turns, .. } = heads;
+        let Heads { queries, keys, values, turns, .. } = heads;
         let context = rows_of(turns, cache.shape().head_dim);
-        let (heads, mut output) = (batch.heads, self.unwritten(Element::F32, queries.len())?);
-        self.run(RopeAppend {
-            queries: &mut queries,
-            cache: &mut cache.data,
-            keys: &keys,
-            values: &values,
-            turns,
-            places,
-            shape,
-            heads,
-            layer,
-            context,
-        })?;
-        self.run(Attention {
-            output: &mut output,
-            queries: &queries,
-            cache: &cache.data,
-            places,
-            tiles: &batch.tiles,
-            tile_limit: batch.tile_limit,
-            shape,
-            heads,
-            layer,
-        })?;
-        Ok(output)
+        let (heads, cache) = (batch.heads, &mut cache.data);
+        self.shape(output, rows_of(&*queries, 1), 1)?;
+        self.run(RopeAppend { queries, cache, keys, values, turns, places, shape, heads, layer, context })?;
+        let (tiles, tile_limit) = (&batch.tiles, batch.tile_limit);
+        self.run(Attention { output, queries, cache, places, tiles, tile_limit, shape, heads, layer })
     }
 
-    fn gated_silu(&mut self, gate: D::Buffer, up: &D::Buffer) -> Result<D::Buffer, BackendError> {
-        let count = rows_of(&gate, 1);
-        let mut output = self.activation(count, 1)?;
-        self.run(SiluMul { output: &mut output, gate: &gate, up, count })?;
-        Ok(output)
+    fn gated_silu(
+        &mut self,
+        output: &mut D::Buffer,
+        gate: &D::Buffer,
+        up: &D::Buffer,
+    ) -> Result<(), BackendError> {
+        let count = rows_of(gate, 1);
+        self.shape(output, count, 1)?;
+        self.run(SiluMul { output, gate, up, count })
     }
 
     fn all_reduce_sum(
@@ -215,17 +221,17 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
         group.all_reduce_sum(&mut values)?;
-        *summand = self.device.upload(&values).map_err(BackendError::new)?;
-        Ok(())
+        Ok(self.device.overwrite(summand, &values).map_err(BackendError::new)?)
     }
 
     fn last_positions(
         &mut self,
+        output: &mut D::Buffer,
         input: &D::Buffer,
         width: usize,
         batch: &DeviceBatch<D::Buffer>,
-    ) -> Result<D::Buffer, BackendError> {
-        self.gather(input, &batch.ends, width)
+    ) -> Result<(), BackendError> {
+        self.gather(output, input, &batch.ends, width)
     }
 
     fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
@@ -238,8 +244,38 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
         Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
     }
 
-    fn download(&mut self, activation: D::Buffer) -> Result<Vec<f32>, BackendError> {
-        self.device.download(&activation).map_err(BackendError::new)
+    fn download(&mut self, activation: &D::Buffer) -> Result<Vec<f32>, BackendError> {
+        self.device.download(activation).map_err(BackendError::new)
+    }
+
+    fn blank(
+        &mut self,
+        [rows, list_length]: [usize; 2],
+        shape: CacheShape,
+        heads: usize,
+    ) -> Result<DeviceBatch<D::Buffer>, BackendError> {
+        let numbers = Numbers::blank(rows, list_length);
+        DeviceBatch::upload(&numbers, (heads, shape), |numbers| self.numbers(numbers))
+    }
+
+    fn refill(&mut self, blank: &mut DeviceBatch<D::Buffer>, batch: &Batch<'_>) -> Result<(), BackendError> {
+        let device = &mut self.device;
+        blank.refill(batch, |buffer, numbers| device.overwrite(buffer, numbers).map_err(BackendError::new))
+    }
+
+    fn capture(
+        &mut self,
+        record: impl FnOnce(&mut Self) -> Result<(), ForwardError>,
+    ) -> Result<D::Graph, ForwardError> {
+        self.device.begin_capture().map_err(BackendError::new)?;
+        let recorded = record(self);
+        let graph = self.device.end_capture();
+        recorded?;
+        Ok(graph.map_err(BackendError::new)?)
+    }
+
+    fn replay(&mut self, graph: &D::Graph) -> Result<(), ForwardError> {
+        self.device.replay(graph).map_err(blame)
     }
 
     fn free_bytes(&self) -> Option<u64> {
@@ -302,6 +338,9 @@ impl<D: Grouped<Buffer: Send> + Send + 'static> Backend for DeviceBackend<D> {
 
 /// Whether a peer is to blame for what went wrong in a group, or this rank's own device.
 fn blame(trouble: GroupTrouble) -> ForwardError {
+    if trouble.is::<CudaError>() {
+        return BackendError::new(trouble).into();
+    }
     match trouble.downcast_ref() {
         Some(
             CommunicatorError::Missing(_)
@@ -319,11 +358,6 @@ fn blame(trouble: GroupTrouble) -> ForwardError {
         )
         | None => CollectiveError::new(trouble).into(),
     }
-}
-
-fn tile_limit_of(batch: &Batch<'_>) -> u32 {
-    let CacheShape { kv_heads, head_dim, .. } = batch.shape;
-    tile_limit(small(batch.heads), small(kv_heads), small(head_dim))
 }
 
 fn device_shape(shape: &CacheShape) -> paged::CacheShape {
