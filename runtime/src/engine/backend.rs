@@ -14,6 +14,7 @@ use super::all_reduce::AllReduce;
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
+use super::draw::Draw;
 use super::weights::Tensor;
 
 const NO_GRAPHS: &str = "only CUDA devices capture forwards";
@@ -136,11 +137,17 @@ pub trait Backend: Send + 'static {
         batch: &Self::Batch<'_>,
     ) -> Result<(), BackendError>;
 
-    /// The greedy token of each row of `logits`, `vocabulary` elements each; `None` for a row that is not finite.
+    /// The token of each row of `logits`, `vocabulary` elements each: drawn where `draws` says how, else the likeliest, as for rows beyond
+    /// its end; `None` for a row that is not finite.
     ///
     /// # Errors
     /// If the device fails.
-    fn choose(&mut self, logits: &Self::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError>;
+    fn choose(
+        &mut self,
+        logits: &Self::Buffer,
+        vocabulary: usize,
+        draws: &[Option<Draw>],
+    ) -> Result<Vec<Option<u32>>, BackendError>;
 
     /// The elements of an activation, once everything before has run.
     ///

@@ -13,6 +13,7 @@ use super::cache::{CacheError, CacheShape, KvCache};
 use super::captured::{self, Captured};
 use super::config::{Config, ConfigError, Shard};
 use super::cpu::CpuBackend;
+use super::draw::Draw;
 use super::greedy::Choice;
 use super::layer::{Layer, Network, Pass};
 use super::loader::Loader;
@@ -182,7 +183,20 @@ impl<B: Backend> Llama<B> {
         self.backend.write_page(cache, page, bytes)
     }
 
-    /// Runs a batch and returns the greedy token after each row's last position.
+    /// Runs a batch and returns the likeliest token after each row's last position.
+    ///
+    /// # Errors
+    /// As [`forward_drawing`](Self::forward_drawing).
+    pub fn forward(
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
+        rows: &[Row<'_>],
+        group: &mut dyn AllReduce,
+    ) -> Result<Vec<u32>, ForwardError> {
+        self.forward_drawing(cache, rows, &[], group)
+    }
+
+    /// Runs a batch and returns the token after each row's last position: drawn where `draws` says how, else the likeliest.
     ///
     /// Every rank of the group calls this with the same rows. It enters `2 * layers` all-reduces over all rows
     /// together, none if there are no rows.
@@ -190,15 +204,16 @@ impl<B: Backend> Llama<B> {
     /// # Errors
     /// [`ForwardError`]. `Collective` and `Backend` strike midway; the others strike on every rank alike, and all but
     /// `NotFinite` before the cache is touched.
-    pub fn forward(
+    pub fn forward_drawing(
         &mut self,
         cache: &mut KvCache<B::Buffer>,
         rows: &[Row<'_>],
+        draws: &[Option<Draw>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
         let Some(ran) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
         let Self { backend, captured, activations, .. } = self;
-        let tokens = backend.choose(ran.logits(captured, activations), self.config.vocabulary)?;
+        let tokens = backend.choose(ran.logits(captured, activations), self.config.vocabulary, draws)?;
         let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
         tokens.into_iter().take(rows.len()).enumerate().map(finite).collect()
     }

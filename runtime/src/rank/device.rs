@@ -5,7 +5,7 @@ use super::error::RankError;
 use super::gathering::unsound;
 use super::inputs::{Inbox, Input};
 use super::pacing::PEER_DEADLINE;
-use crate::engine::{AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Recut, Row};
+use crate::engine::{self, AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Recut, Row};
 use crate::fabric::PrefillLink;
 use crate::group::{AnyMember, Tag};
 use crate::wire::Draw;
@@ -259,9 +259,10 @@ impl<B: Backend> Worker<B> {
             .iter()
             .map(|row| Row { tokens: &row.tokens, start: row.position as usize, pages: &row.pages })
             .collect();
+        let draws: Vec<Option<engine::Draw>> = batch.iter().map(|row| row.draw.and_then(drawn)).collect();
         let Device { model, cache, mesh, .. } = &mut self.device;
         let mut group = Communicator { mesh, ticket: *entry.ticket() };
-        let tokens = model.forward(cache, &rows, &mut group)?;
+        let tokens = model.forward_drawing(cache, &rows, &draws, &mut group)?;
         self.last_tokens.extend(batch.iter().map(|row| row.slot).zip(tokens.iter().copied()));
         let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.report(Input::Retired { forward, tokens: tokens.into_iter().map(TokenId).collect(), micros })
@@ -307,6 +308,11 @@ impl<B: Backend> Worker<B> {
         let failed = posted.filter(Result::is_err).count() > 0;
         if failed { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
     }
+}
+
+/// The draw of a row's token; `None` for the likeliest.
+fn drawn(Draw { sampling, index }: Draw) -> Option<engine::Draw> {
+    engine::Draw::new(sampling.seed, sampling.temperature_milli, index)
 }
 
 /// The device communicator during one forward: every collective carries the forward's ticket.

@@ -61,6 +61,30 @@ fn answers_are_the_references_in_groups_of_three() {
     check_modes(3, &[""]);
 }
 
+/// A request's draws are a function of its seed: the same at any group size, when it is asked for again, and beside greedy ones.
+#[test]
+fn answers_are_drawn_by_the_requests_seed() {
+    let drawn = |server: &Deployment, seed: Option<i64>| {
+        let body = json!({"prompt": "In the beginning", "max_tokens": 24, "temperature": 0.8, "seed": seed});
+        server.post(&body).text()
+    };
+    let texts = [1, 2].map(|size| {
+        let server = Deployment::start(&format!("--tp {size} --slots 2 --pages 8"));
+        let texts = thread::scope(|scope| {
+            let greedy = scope.spawn(|| check_whole(&server, &goldens()[0]));
+            let texts = [7, 7, -8].map(|seed| drawn(&server, Some(seed)));
+            greedy.join().unwrap();
+            texts
+        });
+        assert_ne!(drawn(&server, None), drawn(&server, None), "without a seed one is made up");
+        texts
+    });
+    assert_eq!(texts[0], texts[1]);
+    let [first, again, other] = &texts[0];
+    assert_eq!(first, again);
+    assert_ne!(first, other);
+}
+
 /// A rank has one peer or several; where three meet two, heads are shared out across.
 #[test]
 fn answers_are_the_references_where_groups_differ_in_size() {
@@ -138,7 +162,8 @@ fn answers_to_bad_bodies_say_what_is_wrong() {
         (json!({"prompt": [1024]}), "prompt"),
         (json!({"prompt": "a", "max_tokens": 0}), "max_tokens"),
         (json!({"prompt": "a", "max_tokens": 129}), "max_tokens"),
-        (json!({"prompt": "a", "temperature": 0.5}), "temperature"),
+        (json!({"prompt": "a", "temperature": 2.5}), "temperature"),
+        (json!({"prompt": "a", "temperature": 0.5, "top_p": 0.9}), "top_p"),
         (json!({"prompt": "a", "stream": "yes"}), "stream"),
     ];
     for (body, param) in cases {

@@ -2,11 +2,12 @@
 //!
 //! This is the check of the kernels' shapes and conventions together: rotary pairs, grouped heads, pages, shards.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use lockstep_kernels::cpu::{Compiler, Cpu, CpuBuffer, Program, Sanitizers, Source};
-use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, KvCache, Llama, Row};
+use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, Draw, ForwardError, KvCache, Llama, Row};
 
 use crate::common::{Mesh, Request, goldens, model_directory, on_every_rank_of, scattered_pages, step};
 
@@ -146,6 +147,28 @@ fn device_goes_on_from_pages_that_the_cpu_wrote() {
     }
     step(&mut device, &mut cache, &mut requests, &mut Alone);
     assert_eq!(requests[0].tokens[golden.prompt_ids.len()..], golden.greedy_ids[..2]);
+}
+
+/// The noise is computed twice, by the kernel and by the CPU backend; one row beside another that is not drawn.
+#[test]
+fn device_draws_the_tokens_that_the_cpu_draws() {
+    let mut device = load(CacheType::F32);
+    let mut cache = device.cache(PAGE_SIZE, PAGES as usize).unwrap();
+    let logits = device.logits(&mut cache, &rows(&requests()), &mut Alone).unwrap();
+    let [first, second] = logits.chunks_exact(device.config().vocabulary).collect::<Vec<_>>()[..] else {
+        panic!("two rows")
+    };
+    let likeliest = goldens()[1].greedy_ids[0];
+    let mut drawn = BTreeSet::new();
+    for index in 0..12 {
+        let draw = Draw::new(5, 900, index).unwrap();
+        let draws = [Some(draw), None];
+        let found = device.forward_drawing(&mut cache, &rows(&requests()), &draws, &mut Alone).unwrap();
+        assert_eq!(found, [draw.token(first).unwrap(), likeliest]);
+        assert_ne!(draw.token(second), None);
+        drawn.insert(found[0]);
+    }
+    assert!(drawn.len() > 1, "every draw is the same");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
+use super::draw::Draw;
 use super::greedy::Choice;
 use super::weights::Tensor;
 
@@ -142,9 +143,18 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
-    fn choose(&mut self, logits: &Vec<f32>, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
-        let token = |row| Choice::of(row).map(|choice| choice.token);
-        Ok(logits.chunks_exact(vocabulary).map(token).collect())
+    fn choose(
+        &mut self,
+        logits: &Vec<f32>,
+        vocabulary: usize,
+        draws: &[Option<Draw>],
+    ) -> Result<Vec<Option<u32>>, BackendError> {
+        let token = |(row, draw): (&[f32], Option<Draw>)| match draw {
+            Some(draw) => draw.token(row),
+            None => Choice::of(row).map(|choice| choice.token),
+        };
+        let draws = draws.iter().copied().chain(std::iter::repeat(None));
+        Ok(logits.chunks_exact(vocabulary).zip(draws).map(token).collect())
     }
 
     fn download(&mut self, activation: &Vec<f32>) -> Result<Vec<f32>, BackendError> {

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use lockstep_kernels::cuda::{CommunicatorError, CudaError};
 use lockstep_kernels::operations::attention::Attention;
-use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE};
+use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE, Sample};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
@@ -27,6 +27,7 @@ use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
+use super::draw::Draw;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
 use batch::Numbers;
@@ -234,11 +235,25 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         self.gather(output, input, &batch.ends, width)
     }
 
-    fn choose(&mut self, logits: &D::Buffer, vocabulary: usize) -> Result<Vec<Option<u32>>, BackendError> {
+    fn choose(
+        &mut self,
+        logits: &D::Buffer,
+        vocabulary: usize,
+        draws: &[Option<Draw>],
+    ) -> Result<Vec<Option<u32>>, BackendError> {
         let (rows, width) = (rows_of(logits, vocabulary), small(vocabulary));
         let mut bids = self.unwritten(Element::U64, rows.into())?;
         let mut tokens = self.unwritten(Element::U32, rows.into())?;
-        self.run(Argmax { bids: &mut bids, logits, rows, width, first_token: 0 })?;
+        if draws.iter().any(Option::is_some) {
+            let draws = || draws.iter().copied().chain(std::iter::repeat(None)).take(rows as usize);
+            let seeds: Vec<u64> = draws().map(|draw| draw.map_or(0, |draw| draw.seed)).collect();
+            let heats: Vec<f32> = draws().map(|draw| draw.map_or(0.0, |draw| draw.temperature)).collect();
+            let seeds = &self.device.upload(&seeds).map_err(BackendError::new)?;
+            let temperatures = &self.device.upload(&heats).map_err(BackendError::new)?;
+            self.run(Sample { bids: &mut bids, logits, seeds, temperatures, width, first_token: 0 })?;
+        } else {
+            self.run(Argmax { bids: &mut bids, logits, rows, width, first_token: 0 })?;
+        }
         self.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows })?;
         let tokens: Vec<u32> = self.device.download(&tokens).map_err(BackendError::new)?;
         Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
