@@ -156,7 +156,7 @@ fn answers_stream_while_they_are_made() {
 #[test]
 fn answers_to_bad_bodies_say_what_is_wrong() {
     let server = Deployment::start("--tp 1 --pages 8");
-    let cases: [(Value, &str); 7] = [
+    let cases: [(Value, &str); 8] = [
         (json!({"prompt": ""}), "prompt"),
         (json!({"max_tokens": 4}), "prompt"),
         (json!({"prompt": [1024]}), "prompt"),
