@@ -57,18 +57,16 @@ pub struct SlotChoice {
     pub fences: bool,
 }
 
-/// What the leader says.
+/// A word of the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Word {
-    /// Nothing but verdicts.
-    Nothing,
     /// A request of this kind arrived.
     Arrival(usize),
     /// This request is aborted.
     Abort(RequestId),
 }
 
-/// One round: the vote as it may come out, and the leader's word.
+/// One round: the vote as it may come out, and the leader's words.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// Forwards that every rank has retired.
@@ -77,8 +75,8 @@ pub struct Turn {
     pub judged: usize,
     /// By slot.
     pub slots: Vec<SlotChoice>,
-    /// The leader's word.
-    pub word: Word,
+    /// What the leader says beside its verdicts: requests in acceptance order, then aborts.
+    pub words: Vec<Word>,
 }
 
 /// A state of the agreed level.

@@ -117,7 +117,13 @@ impl<R: Rules> Explorable for AgreedModel<R> {
                 format!("{:?}{publishes}{fences}", choice.poll)
             })
             .collect();
-        format!("{} retired, {} judged; {}; {:?}", turn.retired, turn.judged, polls.join(", "), turn.word)
+        format!(
+            "{} retired, {} judged; {}; {:?}",
+            turn.retired,
+            turn.judged,
+            polls.join(", "),
+            said(&turn.words)
+        )
     }
 
     /// One round: what reached the fabric, the vote, and the leader's word.
@@ -127,10 +133,15 @@ impl<R: Rules> Explorable for AgreedModel<R> {
         let mut all: Vec<Happening> =
             slots.flat_map(|(slot, choice)| at_the_fabric(slot, choice)).map(fact).collect();
         all.extend((turn.retired > 0).then(|| fact(format!("{} retired on every rank", turn.retired))));
-        all.extend((turn.word != Word::Nothing).then(|| fact(format!("the leader says {:?}", turn.word))));
+        all.extend(turn.words.iter().map(|word| fact(format!("the leader says {word:?}"))));
         all.push(Happening::Complete { collective: Collective::new("control", "Vote") });
         all.into_iter().map(|what| StepEvent::on(0, what)).collect()
     }
+}
+
+fn said(words: &[Word]) -> String {
+    let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+    if words.is_empty() { "Nothing".to_string() } else { words.join(", ") }
 }
 
 /// What a slot's fabric does before the vote is sampled.
@@ -189,9 +200,8 @@ impl<R: Rules> Live for AgreedModel<R> {
     }
 
     fn mark_step(&self, from: &AgreedLevel, turn: &Turn, to: &AgreedLevel) -> StepMarks {
-        let lucky = matches!(turn.word, Word::Abort(_) | Word::Arrival(_));
         let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
-        let mut marks = StepMarks { benign: !lucky && !fails, ..StepMarks::default() };
+        let mut marks = StepMarks { benign: turn.words.is_empty() && !fails, ..StepMarks::default() };
         marks.taken |= u32::from(turn.retired > 0);
         for ((slot, entry), (ghost, choice)) in
             from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots))

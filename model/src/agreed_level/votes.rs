@@ -22,7 +22,8 @@ impl AgreedLevel {
         let words = self.words(setting);
         for (retired, judged) in self.retirements() {
             for slots in &choices {
-                let turn = |word: &Word| Turn { retired, judged, slots: slots.clone(), word: *word };
+                let turn =
+                    |words: &Vec<Word>| Turn { retired, judged, slots: slots.clone(), words: words.clone() };
                 turns.extend(words.iter().map(turn));
             }
         }
@@ -36,18 +37,22 @@ impl AgreedLevel {
         (0..=queue.len()).flat_map(ahead).collect()
     }
 
-    fn words(&self, setting: &DecodeSetting) -> Vec<Word> {
-        let mut words = vec![Word::Nothing];
-        if self.state.free_slots() > 0 {
-            words.extend((0..setting.kinds.len()).map(Word::Arrival));
+    /// What the leader may say: no more requests than slots are free, and aborts of those that live.
+    fn words(&self, setting: &DecodeSetting) -> Vec<Vec<Word>> {
+        let mut all = vec![Vec::new()];
+        for length in 0..setting.words.min(self.state.free_slots()) {
+            let longest: Vec<Vec<Word>> = all.iter().filter(|words| words.len() == length).cloned().collect();
+            let arrivals = || (0..setting.kinds.len()).map(Word::Arrival);
+            all.extend(longest.iter().flat_map(|words| arrivals().map(|arrival| said(words, arrival))));
         }
-        if setting.aborts {
-            let tenants = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-            words.extend(
-                tenants.filter(|tenant| !tenant.ended()).map(|tenant| Word::Abort(tenant.request.id)),
-            );
+        let tenants = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        for tenant in tenants.filter(|tenant| setting.aborts && !tenant.ended()) {
+            let shorter = all.iter().filter(|words| words.len() < setting.words);
+            let longer: Vec<Vec<Word>> =
+                shorter.map(|words| said(words, Word::Abort(tenant.request.id))).collect();
+            all.extend(longer);
         }
-        words
+        all
     }
 
     /// The reduced vote and the brief of a turn.
@@ -70,18 +75,21 @@ impl AgreedLevel {
         let Flights { queue, pending, .. } = &self.state.flights;
         let judged = queue.iter().take(turn.judged).skip(pending.len());
         let newest = self.state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-        let next = RequestId(newest.map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
-        let (arrivals, aborts) = match turn.word {
-            Word::Nothing => (Vec::new(), Vec::new()),
-            Word::Arrival(kind) => (vec![setting.kinds[kind].request(next)], Vec::new()),
-            Word::Abort(request) => (Vec::new(), vec![request]),
-        };
-        Brief {
-            pause: None,
+        let mut next = newest.map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0);
+        let mut brief = Brief {
             verdicts: judged.map(|flight| self.verdicts(setting, flight)).collect(),
-            arrivals,
-            aborts,
+            ..Brief::empty()
+        };
+        for word in &turn.words {
+            match word {
+                Word::Arrival(kind) => {
+                    brief.arrivals.push(setting.kinds[*kind].request(RequestId(next)));
+                    next += 1;
+                }
+                Word::Abort(request) => brief.aborts.push(*request),
+            }
         }
+        brief
     }
 
     fn verdicts(&self, setting: &DecodeSetting, flight: &Flight) -> Verdicts {
@@ -92,6 +100,11 @@ impl AgreedLevel {
         };
         flight.rows.iter().map(|row| stops(row.slot, row.position).unwrap_or(false)).collect()
     }
+}
+
+/// The words with one more.
+fn said(words: &[Word], word: Word) -> Vec<Word> {
+    words.iter().copied().chain([word]).collect()
 }
 
 fn extended(choices: &[Vec<SlotChoice>], options: &[SlotChoice]) -> Vec<Vec<SlotChoice>> {

@@ -13,8 +13,8 @@ use lockstep_spec::machine::Fact;
 use lockstep_spec::poll::KvPoll;
 
 impl<R: Rules> Surroundings<R> {
-    /// The front end always has another request while a slot is free, and may give up any that lives. It says one thing a round: a
-    /// reduction, which hides what several words in one brief do.
+    /// The front end always has another request, and may give up any that it has not heard the end of. One word a round, or as many as the
+    /// setting lets wait.
     pub(super) fn front_end_facts(
         &self,
         setting: &DecodeSetting,
@@ -24,22 +24,32 @@ impl<R: Rules> Surroundings<R> {
         if setting.shutdown && !self.shutdown {
             facts.push(Fact::ShutdownWanted);
         }
-        let Intake { arrivals, aborts, pause } = machine.intake();
-        if !machine.leads() || !arrivals.is_empty() || !aborts.is_empty() || pause.is_some() {
-            return;
+        if machine.leads() {
+            self.words(setting, machine, facts);
         }
-        let state = machine.state().value();
-        let tenants = || state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-        if state.free_slots() > 0 && !state.closing {
-            let next = RequestId(tenants().map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0));
+    }
+
+    fn words(&self, setting: &DecodeSetting, machine: &DecodeMachine<R>, facts: &mut Vec<DecodeFact>) {
+        let Intake { arrivals, aborts, pause } = machine.intake();
+        let (state, several) = (machine.state().value(), setting.words > 1);
+        let quiet = arrivals.is_empty() && aborts.is_empty() && pause.is_none();
+        let room = quiet || (several && arrivals.len() + aborts.len() < setting.words);
+        if room && !state.closing && (several || state.free_slots() > 0) {
+            let next = next_request(machine);
             facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(next))));
         }
-        if setting.pause && !state.closing {
-            facts.push(Fact::PauseWanted(!state.paused));
+        // The last word on pausing counts, so it takes no room.
+        if setting.pause && !state.closing && (quiet || several) {
+            facts.push(Fact::PauseWanted(!pause.unwrap_or(state.paused)));
         }
-        if setting.aborts {
-            let live = tenants().filter(|tenant| !tenant.ended());
-            facts.extend(live.map(|tenant| Fact::AbortWanted(tenant.request.id)));
+        if setting.aborts && room {
+            let live = tenants(machine).filter(|tenant| several || !tenant.ended());
+            let named = live.map(|tenant| tenant.request.id).filter(|id| !aborts.contains(id));
+            facts.extend(named.map(Fact::AbortWanted));
+        }
+        if setting.aborts && several {
+            // Giving up an older one that waits leaves the intake as if it had never come.
+            facts.extend(arrivals.last().map(|arrival| Fact::AbortWanted(arrival.id)));
         }
     }
 
@@ -60,6 +70,18 @@ impl<R: Rules> Surroundings<R> {
             facts.push(Fact::Tick);
         }
     }
+}
+
+fn tenants<R: Rules>(machine: &DecodeMachine<R>) -> impl Iterator<Item = &Tenant> {
+    machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref())
+}
+
+/// A number that no request has of which the leader still knows: also not one that is gone and whose abort waits.
+fn next_request<R: Rules>(machine: &DecodeMachine<R>) -> RequestId {
+    let Intake { arrivals, aborts, .. } = machine.intake();
+    let waiting = arrivals.iter().map(|arrival| arrival.id).chain(aborts.iter().copied());
+    let known = tenants(machine).map(|tenant| tenant.request.id).chain(waiting);
+    RequestId(known.map(|id| id.0 + 1).max().unwrap_or(0))
 }
 
 fn handshake_facts(setting: &DecodeSetting, port: &Port, push: &mut dyn FnMut((Leg, LegFact))) {

@@ -66,6 +66,10 @@ pub struct DecodeSetting {
     pub configuration: Arc<GroupConfiguration>,
     /// Kinds of request that keep arriving while a slot is free.
     pub kinds: Vec<RequestKind>,
+    /// Most words of the front end that wait at the leader for its next brief. With one, a request comes only while a slot is free for it,
+    /// and an abort only for one that lives. With more, requests wait for slots too, an abort may be of one that waits or has ended, and a
+    /// word on pausing goes beside them.
+    pub words: usize,
     /// Whether a client may give any live request up at any time.
     pub aborts: bool,
     /// What may break, on any rank at any time.
@@ -106,6 +110,7 @@ impl DecodeSetting {
                 RequestKind { prompt: 1, most: 3, stop_at: Some(1) },
                 RequestKind { prompt: 1, most: 2, stop_at: None },
             ],
+            words: 1,
             aborts: false,
             breakage: Breakage::Nothing,
             late_facts: false,

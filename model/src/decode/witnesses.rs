@@ -7,9 +7,11 @@ use crate::decode::fabric::{Handshake, Port};
 use crate::decode::setting::{Breakage, DecodeSetting};
 use crate::model::{Witness, WorldModel};
 use crate::world::World;
+use lockstep_spec::brief::Brief;
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::SlotIndex;
 use lockstep_spec::machine::Position;
@@ -23,7 +25,8 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let together = runs_together(setting);
     let retracts = together && outgrows(setting);
     let breaks = |breakage| setting.breakage == breakage;
-    let possible: [(bool, Witness<Surroundings<R>>); 17] = [
+    let several = setting.words > 1;
+    let possible: [(bool, Witness<Surroundings<R>>); 22] = [
         (true, ("a forward runs", forward_runs)),
         (true, ("full table", full_table)),
         (together, ("two requests in one plan", two_in_one_plan)),
@@ -41,6 +44,14 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
         (setting.pause, ("paused with a request that could run", paused)),
         (setting.pause, ("paused with a forward in flight", paused_in_flight)),
         (setting.shutdown, ("the group left", left)),
+        (several, ("a request waits for a slot", waits_for_slot)),
+        (several && setting.slots() > 1, ("two requests in one brief", two_requests_briefed)),
+        (several && setting.aborts && setting.slots() > 1, ("two aborts in one brief", two_aborts_briefed)),
+        (
+            several && setting.aborts && setting.slots() > 1,
+            ("a request and an abort in one brief", both_briefed),
+        ),
+        (several && setting.pause, ("a pause and another word in one brief", pause_briefed)),
     ];
     possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
 }
@@ -167,6 +178,34 @@ fn paused_in_flight<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn left<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     world.group.ranks.iter().all(|rank| *rank.position() == Position::Left)
+}
+
+fn waits_for_slot<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).free_slots() == 0 && !world.group.ranks[0].intake().arrivals.is_empty()
+}
+
+/// Whether the leader has frozen a brief of this form with its vote.
+fn briefed<R: Rules>(world: &Group<R>, form: fn(&Brief<Request>) -> bool) -> bool {
+    match world.group.ranks[0].position() {
+        Position::Voting { brief, .. } => Brief::decode(brief).is_ok_and(|brief| form(&brief)),
+        Position::Outside | Position::Briefing { .. } | Position::Left | Position::Faulted(_) => false,
+    }
+}
+
+fn two_requests_briefed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    briefed(world, |brief| brief.arrivals.len() > 1)
+}
+
+fn two_aborts_briefed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    briefed(world, |brief| brief.aborts.len() > 1)
+}
+
+fn both_briefed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    briefed(world, |brief| !brief.arrivals.is_empty() && !brief.aborts.is_empty())
+}
+
+fn pause_briefed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    briefed(world, |brief| brief.pause.is_some() && !(brief.arrivals.is_empty() && brief.aborts.is_empty()))
 }
 
 impl<R: Rules> Group<R> {

@@ -8,7 +8,7 @@ use lockstep_spec::decode::request::Request;
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use lockstep_spec::invariant::{epoch_fenced, no_fault, token_exact};
 use lockstep_spec::journal::{Account, Journal, JournalFault, Received};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::marker::PhantomData;
@@ -22,6 +22,16 @@ pub trait Conduct: Clone + Eq + Hash + Debug + Send + Sync + 'static {
 
     /// Whether the epoch is raised before the journal is read for the next group.
     fn raises_before_reading() -> bool {
+        true
+    }
+
+    /// Whether the epoch is raised before the group is dismissed because the other one is lost.
+    fn raises_before_dismissing() -> bool {
+        true
+    }
+
+    /// Whether the epoch is raised before streams are closed because no epoch follows.
+    fn raises_before_closing() -> bool {
         true
     }
 
@@ -106,6 +116,12 @@ pub struct FrontEnd<C> {
     pub lines: BTreeMap<Epoch, Vec<Said>>,
     /// The epoch, as an observer counts: it ends when its ranks are gone.
     pub epoch: Epoch,
+    /// Whether the server stops: streams end with this epoch.
+    pub stops: bool,
+    /// Whether the other group is lost: this one is to leave, and its epoch is over although its ranks live.
+    pub dismisses: bool,
+    /// Ranks of the current group that were asked to leave.
+    asked: BTreeSet<usize>,
     /// What was read of the journal when the epoch ended, where that comes before raising it.
     read: Vec<Request>,
     conduct: PhantomData<C>,
@@ -120,6 +136,9 @@ impl<C: Conduct> FrontEnd<C> {
             clients: BTreeMap::new(),
             lines: BTreeMap::new(),
             epoch,
+            stops: false,
+            dismisses: false,
+            asked: BTreeSet::new(),
             read: Vec::new(),
             conduct: PhantomData,
         }
@@ -198,7 +217,7 @@ impl<C: Conduct> FrontEnd<C> {
         }
     }
 
-    /// Tells a client, unless it left, and checks that it is to be told that.
+    /// Tells a client, unless it left, and checks that it is to be told that. Who stays is told of an abort only if the server stops.
     fn tell(&mut self, word: Said) -> Result<(), &'static str> {
         let (request, token, ended) = match word {
             Said::Token { request, index, token, ended } => (request, Some((index, token)), ended),
@@ -209,11 +228,12 @@ impl<C: Conduct> FrontEnd<C> {
         let (output, left) = (client.output(), client.left);
         let next = token.is_none_or(|(index, token)| token_exact::holds(&output, client.told, index, token));
         client.told += usize::from(token.is_some());
+        let aborts = ended == Some(Outcome::Aborted) && !self.stops;
         let whole = ended.is_none_or(|outcome| token_exact::holds_at_end(&output, client.told, outcome));
         if ended.is_some() {
             self.clients.remove(&request);
         }
-        if left || (next && whole) { Ok(()) } else { Err(token_exact::PROPERTY.id) }
+        if left || (next && whole && !aborts) { Ok(()) } else { Err(token_exact::PROPERTY.id) }
     }
 
     /// The rest of an earlier leader's words never arrives.
@@ -221,15 +241,65 @@ impl<C: Conduct> FrontEnd<C> {
         self.lines.remove(&said);
     }
 
+    /// Whether a rank of the current group is still to be asked to leave.
+    #[must_use]
+    pub fn asks(&self, rank: usize) -> bool {
+        (self.stops || self.dismisses) && !self.asked.contains(&rank)
+    }
+
+    /// Notes that a rank was asked to leave.
+    pub fn asked(&mut self, rank: usize) {
+        self.asked.insert(rank);
+    }
+
+    /// The server stops: no more requests, and ranks are asked to leave. Without a `group`, streams end here.
+    ///
+    /// # Errors
+    /// The property that an end violates.
+    pub fn stop(&mut self, group: bool) -> Result<(), &'static str> {
+        self.stops = true;
+        if group { Ok(()) } else { self.close() }
+    }
+
+    /// The other group is lost: whatever this one still says is late, and its ranks are asked to leave.
+    ///
+    /// # Errors
+    /// The property that an end violates.
+    pub fn dismiss(&mut self) -> Result<(), &'static str> {
+        self.dismisses = true;
+        if !C::raises_before_dismissing() {
+            return Ok(());
+        }
+        self.raise();
+        if self.stops { self.close() } else { Ok(()) }
+    }
+
     /// The epoch is over: its ranks are gone. Words that are late by one epoch already are left out: two are no later than one.
-    pub fn end_epoch(&mut self) {
+    ///
+    /// # Errors
+    /// The property that an end violates.
+    pub fn end_epoch(&mut self) -> Result<(), &'static str> {
         self.lines.retain(|epoch, _| *epoch == self.epoch);
         self.epoch.0 += 1;
-        if C::raises_before_reading() {
-            self.raise();
-        } else {
+        self.asked.clear();
+        let raised = std::mem::take(&mut self.dismisses) && C::raises_before_dismissing();
+        if !C::raises_before_reading() {
             self.read = self.resubmissions();
+        } else if !raised && (!self.stops || C::raises_before_closing()) {
+            self.raise();
         }
+        if self.stops { self.close() } else { Ok(()) }
+    }
+
+    /// Ends every stream: no epoch follows.
+    fn close(&mut self) -> Result<(), &'static str> {
+        let open: Vec<RequestId> = self.journal.open().keys().copied().collect();
+        for request in open {
+            let outcome = Outcome::Aborted;
+            self.journal.ended(self.journal.epoch(), request, outcome).map_err(violated_by)?;
+            self.tell(Said::End { request, outcome })?;
+        }
+        Ok(())
     }
 
     /// What the group of the new epoch is told.

@@ -7,6 +7,9 @@
 //!                 ▲                                          ▼
 //!                 └── raises the epoch, reads the journal ── all ranks are gone
 //! ```
+//! When a rank of the prefill group crashes instead, the front end raises the epoch and dismisses this group, which lives on for a while. When
+//! the server stops, ranks are asked to leave; a crash meanwhile ends all streams, and no epoch follows.
+//!
 //! The front end holds the [`Journal`](lockstep_spec::journal::Journal) that the runtime executes. A rank that wrongly believes another
 //! one dead gives up as if it had crashed itself, and counts as such.
 //!
@@ -30,11 +33,11 @@ pub mod surroundings;
 pub mod witnesses;
 
 use crate::decode::DecodeFact;
-use crate::epochs::front_end::Conduct;
+use crate::epochs::front_end::{Conduct, FrontEnd};
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::surroundings::Lasting;
 use crate::explore::Notes;
-use crate::world::{self, World};
+use crate::world::{self, Environment, World};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{Epoch, RankIndex, RequestId};
@@ -57,7 +60,11 @@ pub enum Step {
     Lose(Epoch),
     /// A rank crashes, or gives up because it believes that another one has.
     Crash(usize),
-    /// A deadline passes or an exit is seen; every rank is ended, and the front end's epoch with them.
+    /// A rank of the prefill group crashes, and the supervisor sees it.
+    LosePeer,
+    /// The server is to stop.
+    Stop,
+    /// A deadline passes or an exit is seen, or all have left; every rank is ended, and the front end's epoch with them.
     EndEpoch,
     /// The next group forms and is told what is open.
     BeginEpoch,
@@ -100,7 +107,7 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         }
         if self.has_group() {
             self.group_steps(setting, steps);
-        } else {
+        } else if !self.world.environment.front_end.stops {
             steps.push(Step::BeginEpoch);
         }
         self.front_end_steps(setting, steps);
@@ -111,13 +118,29 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         self.world.actions(setting, &mut actions);
         steps.extend(actions.into_iter().map(Step::Group));
         let group = &self.world.group;
+        let FrontEnd { stops, dismisses, .. } = self.world.environment.front_end;
         if self.crashes < setting.crashes {
             let living = (0..group.ranks.len()).filter(|rank| group.lives(*rank));
             steps.extend(living.map(Step::Crash));
+            steps.extend((setting.dismissals && !dismisses).then_some(Step::LosePeer));
         }
-        if setting.noticed && !group.is_whole() {
+        let lost = setting.noticed && (dismisses || !group.is_whole());
+        if lost || (stops && self.has_left()) {
             steps.push(Step::EndEpoch);
         }
+    }
+
+    /// Whether every rank has left in order.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.has_group() && self.world.group.ranks.iter().all(Lasting::<R, C>::left)
+    }
+
+    /// Whether the server has stopped and nothing is left of the groups.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let front_end = &self.world.environment.front_end;
+        front_end.stops && !self.has_group() && front_end.lines.is_empty()
     }
 
     /// Whether no collective can complete on a living rank any more: one that died has not entered it.
@@ -130,9 +153,11 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
 
     fn front_end_steps(&self, setting: &EpochsSetting, steps: &mut Vec<Step>) {
         let front_end = &self.world.environment.front_end;
-        if front_end.journal.open().len() < setting.open && self.accepted <= setting.open {
+        let accepts = !front_end.stops && self.accepted <= setting.open;
+        if accepts && front_end.journal.open().len() < setting.open {
             steps.extend((0..setting.group(front_end.epoch).kinds.len()).map(Step::Accept));
         }
+        steps.extend((setting.stops && !front_end.stops).then_some(Step::Stop));
         if setting.leaves {
             let staying = front_end.clients.iter().filter(|(_, client)| !client.left);
             steps.extend(staying.map(|(request, _)| Step::Leave(*request)));
@@ -186,7 +211,7 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
                 self.tell_leader(setting, Fact::Submitted(request))
             }
             Step::Leave(request) => {
-                let group = !self.world.group.ranks.is_empty();
+                let group = !self.world.group.ranks.is_empty() && !front_end.dismisses;
                 if front_end.leave(*request, group) {
                     return self.tell_leader(setting, Fact::AbortWanted(*request));
                 }
@@ -204,8 +229,13 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
                 self.crash(setting, *rank);
                 Ok(())
             }
+            Step::LosePeer => {
+                self.crashes += 1;
+                front_end.dismiss()
+            }
+            Step::Stop => front_end.stop(!self.world.group.ranks.is_empty()),
             Step::EndEpoch => {
-                front_end.end_epoch();
+                front_end.end_epoch()?;
                 self.world.environment.form(setting);
                 self.world.regroup(Vec::new());
                 Ok(())
@@ -214,9 +244,9 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         }
     }
 
-    /// Says something to the leader; it is lost if there is none.
+    /// Says something to the leader; it is lost if there is none, or its epoch is over.
     fn tell_leader(&mut self, setting: &EpochsSetting, fact: DecodeFact) -> Result<(), &'static str> {
-        if self.has_group() && self.world.group.lives(0) {
+        if self.has_group() && self.world.group.lives(0) && !self.world.environment.front_end.dismisses {
             self.world.step(setting, 0, Event::Fact(fact))?;
         }
         Ok(())

@@ -87,9 +87,9 @@ impl<R: Rules, C: Conduct> Model for EpochsModel<R, C> {
 }
 
 impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
-    /// The front end goes on for ever.
-    fn may_stop(&self, _: &Epochs<R, C>) -> bool {
-        false
+    /// The front end goes on for ever, unless it is told to stop.
+    fn may_stop(&self, state: &Epochs<R, C>) -> bool {
+        state.is_over()
     }
 
     fn lanes(&self, state: &Epochs<R, C>) -> Vec<Lane> {
@@ -108,6 +108,8 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             Step::Hear(epoch) => format!("the front end hears the leader of {epoch}"),
             Step::Lose(epoch) => format!("what the leader of {epoch} still said is lost"),
             Step::Crash(rank) => format!("rank {rank} crashes"),
+            Step::LosePeer => "a rank of the prefill group crashes".to_string(),
+            Step::Stop => "the server is to stop".to_string(),
             Step::EndEpoch => "the epoch ends".to_string(),
             Step::BeginEpoch => "the next epoch begins".to_string(),
         }
@@ -122,6 +124,8 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             | Step::Leave(_)
             | Step::Hear(_)
             | Step::Lose(_)
+            | Step::LosePeer
+            | Step::Stop
             | Step::EndEpoch
             | Step::BeginEpoch => {
                 vec![StepEvent::on(self.ranks(), Happening::Step { text: self.name_of_action(step) })]
@@ -165,7 +169,7 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             Step::Crash(_) => 4,
             Step::EndEpoch => 5,
             Step::BeginEpoch => 6,
-            Step::Leave(_) => usize::MAX,
+            Step::Leave(_) | Step::LosePeer | Step::Stop => usize::MAX,
         }
     }
 }
@@ -234,7 +238,7 @@ impl<R: Rules, C: Conduct> Live for EpochsModel<R, C> {
             Step::Group(Action::Fact(_, fact)) => Lasting::<R, C>::benign(fact),
             Step::Group(Action::Retire(_) | Action::Turn(_) | Action::Complete | Action::Take(_)) => true,
             Step::Hear(_) | Step::Lose(_) | Step::EndEpoch | Step::BeginEpoch => true,
-            Step::Accept(_) | Step::Leave(_) | Step::Crash(_) => false,
+            Step::Accept(_) | Step::Leave(_) | Step::Crash(_) | Step::LosePeer | Step::Stop => false,
         };
         StepMarks { benign, ..StepMarks::default() }
     }

@@ -70,3 +70,21 @@ mutant!(
         }
     }
 );
+
+mutant!(
+    /// The group is dismissed while its words still count.
+    DismissesBeforeRaising {
+        fn raises_before_dismissing() -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
+    /// Streams are closed when no epoch follows, while the group's words still count.
+    ClosesUnraised {
+        fn raises_before_closing() -> bool {
+            false
+        }
+    }
+);

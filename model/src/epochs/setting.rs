@@ -13,10 +13,14 @@ pub struct EpochsSetting {
     pub epochs: Vec<DecodeSetting>,
     /// Most requests that are open at once.
     pub open: usize,
-    /// Most ranks that crash.
+    /// Most ranks that crash, of either group.
     pub crashes: u32,
     /// Whether a client may leave at any time.
     pub leaves: bool,
+    /// Whether ranks of the prefill group crash too: this group is dismissed then.
+    pub dismissals: bool,
+    /// Whether the server may stop at any time: ranks are asked to leave, and no epoch follows.
+    pub stops: bool,
     /// Whether a crash is ever noticed: by a deadline or by the end of the process.
     pub noticed: bool,
 }
@@ -34,7 +38,7 @@ impl EpochsSetting {
             ..group.clone()
         };
         let epochs = (0..=u64::from(crashes)).map(of_epoch).collect();
-        Self { epochs, open, crashes, leaves: false, noticed: true }
+        Self { epochs, open, crashes, leaves: false, dismissals: false, stops: false, noticed: true }
     }
 
     /// The group of an epoch: each crash ends at most one.

@@ -10,7 +10,7 @@ use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::Epoch;
-use lockstep_spec::machine::Local;
+use lockstep_spec::machine::{Fact, Local};
 
 /// Fabric of the current group, and front end of all.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
         setting.group(Epoch(0)).completion
     }
 
-    /// What the fabric says; what the front end says is a step of its own.
+    /// What the fabric says, and the word to leave; what else the front end says is a step of its own.
     fn facts(
         &self,
         setting: &EpochsSetting,
@@ -57,10 +57,20 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
         facts: &mut Vec<DecodeFact>,
     ) {
         self.fabric.fabric_facts(setting.group(self.front_end.epoch), &ranks[rank], rank, facts);
+        facts.extend(self.front_end.asks(rank).then_some(Fact::ShutdownWanted));
     }
 
     fn delivered(&mut self, setting: &EpochsSetting, rank: usize, fact: &DecodeFact) {
-        self.fabric.delivered(setting.group(self.front_end.epoch), rank, fact);
+        match fact {
+            Fact::ShutdownWanted => self.front_end.asked(rank),
+            Fact::Role(_)
+            | Fact::Retired { .. }
+            | Fact::Submitted(_)
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::Broken
+            | Fact::Tick => self.fabric.delivered(setting.group(self.front_end.epoch), rank, fact),
+        }
     }
 
     fn completed(&mut self, setting: &EpochsSetting, ranks: &[DecodeMachine<R>], rank: usize) -> DecodeFact {
@@ -96,12 +106,13 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
         Surroundings::<R>::left(rank)
     }
 
-    /// The group rests, no request is open, and everything said is heard.
+    /// The group rests, no request is open, and everything said is heard; or the server has stopped, and no request is open.
     fn rested(&self, setting: &EpochsSetting, ranks: &[DecodeMachine<R>]) -> bool {
         let front_end = &self.front_end;
         let heard = !front_end.lines.contains_key(&front_end.epoch);
         let rests = self.fabric.rested(setting.group(front_end.epoch), ranks);
-        !ranks.is_empty() && rests && heard && front_end.journal.open().is_empty()
+        let over = if ranks.is_empty() { front_end.stops } else { rests && heard };
+        over && front_end.journal.open().is_empty()
     }
 
     fn benign(fact: &DecodeFact) -> bool {

@@ -13,7 +13,7 @@ use lockstep_spec::ids::Epoch;
 #[must_use]
 pub fn witnesses<R: Rules, C: Conduct>(setting: &EpochsSetting) -> Vec<Witness<R, C>> {
     let group = setting.group(Epoch(0));
-    let possible: [(bool, Witness<R, C>); 9] = [
+    let possible: [(bool, Witness<R, C>); 11] = [
         (true, ("a crash while the front end has not heard all", crash_with_words)),
         (true, ("words of an old epoch", old_words)),
         (true, ("a stream goes on behind the tokens of an earlier epoch", goes_on)),
@@ -25,6 +25,8 @@ pub fn witnesses<R: Rules, C: Conduct>(setting: &EpochsSetting) -> Vec<Witness<R
         (group.breakage == Breakage::Transfer, ("a failed transfer is tried again", tried_again)),
         (setting.leaves, ("a client with tokens may leave between epochs", may_leave_between)),
         (setting.leaves, ("a client left, and a rank crashed before the group knew", left_untold)),
+        (setting.dismissals, ("a dismissed group says something", dismissed_speaks)),
+        (setting.stops, ("all ranks left", all_left)),
         (setting.crashes > 1, ("a crash before the next group has done anything", crash_while_recovering)),
     ];
     possible.into_iter().filter(|(possible, _)| *possible).map(|(_, witness)| witness).collect()
@@ -81,4 +83,14 @@ fn crash_while_recovering<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &E
     let nothing_done = group.ranks.iter().all(|rank| rank.round().0 == 0 && rank.state().value().idle());
     let open = !front_end(state).journal.open().is_empty();
     front_end(state).epoch > Epoch(0) && state.has_group() && !group.is_whole() && nothing_done && open
+}
+
+/// What it says is late, although it lives.
+fn dismissed_speaks<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
+    let front_end = front_end(state);
+    front_end.dismisses && state.has_group() && front_end.lines.contains_key(&front_end.epoch)
+}
+
+fn all_left<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
+    state.has_left()
 }

@@ -1,11 +1,13 @@
-//! The agreed level of the decode group against its twin in TLA+, `spec/tla`: a second wording of the rules, checked by TLC, and equal state
+//! The agreed level of the decode group, and the start of a group, against their twins in TLA+, `spec/tla`: a second wording of the rules, checked by TLC, and equal state
 //! by state at the sizes of `spec/tla/*.cfg`. A slip of the pen on either side is a state that only one of them has.
 //!
 //! Reading order: this file (what is compared), `projection` (a Rust state as TLA+ writes it), `tlc` (TLC's runs), `value` (its dumps),
-//! `configuration` (its configurations).
+//! `configuration` (its configurations), `round` (the round), `start` (the start of a group).
 
 mod configuration;
 mod projection;
+mod round;
+mod start;
 mod tlc;
 mod value;
 
@@ -217,6 +219,7 @@ fn twin_starves_whom_agreed_level_starves() {
 #[test]
 fn twin_runs_every_configuration() {
     let run = EQUAL.into_iter().chain(SIDE_BY_SIDE).chain(REFUSED.map(|(name, _, _)| name)).chain(["fair"]);
+    let run = run.chain(round::configurations()).chain(start::configurations());
     let files = std::fs::read_dir(modules()).expect("the modules").map(|file| file.expect("a file").path());
     let configurations = files.filter(|path| path.extension().is_some_and(|extension| extension == "cfg"));
     let names = configurations.filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()));

@@ -46,18 +46,31 @@ pub(crate) fn skipped() -> bool {
     skipped
 }
 
-/// What TLC says of `module` under `configuration`.
+/// What TLC says of `module` under `configuration`. Where a module says by itself what may stay as it is, it has a property for that.
 pub(crate) fn check(module: &str, configuration: &str) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    verdict(&run(module, configuration, folder.path(), &[]))
+    verdict(&run(module, configuration, folder.path(), &deadlocks(module == "Start")))
 }
 
-/// What TLC visits under `configuration`, where nothing may be found. `deadlocks` lets states have no next one.
-pub(crate) fn explore(configuration: &str, deadlocks: bool) -> Found {
+/// How many states TLC finds in `module` under `configuration`, where nothing may be found, and how many it generates.
+pub(crate) fn count(module: &str, configuration: &str) -> (usize, usize) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = run(module, configuration, folder.path(), &deadlocks(true));
+    assert_eq!(verdict(&output), HOLDS, "{configuration}:\n{output}");
+    let counts = output.lines().find_map(|line| {
+        let line = line.strip_suffix(" distinct states found, 0 states left on queue.")?;
+        let (generated, distinct) = line.split_once(" states generated, ")?;
+        Some((distinct.parse().ok()?, generated.parse().ok()?))
+    });
+    counts.unwrap_or_else(|| panic!("{configuration}: TLC counts nothing:\n{output}"))
+}
+
+/// What TLC visits under `configuration`, where nothing may be found. `lets_stop`: states may have no next one.
+pub(crate) fn explore(configuration: &str, lets_stop: bool) -> Found {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let dump = folder.path().join("states.dump");
     let mut options = vec!["-dump".as_ref(), dump.as_os_str()];
-    options.extend(deadlocks.then_some(OsStr::new("-deadlock")));
+    options.extend(deadlocks(lets_stop));
     let output = run("Decode", configuration, folder.path(), &options);
     assert_eq!(verdict(&output), HOLDS, "{configuration}:\n{output}");
     let states = states(&std::fs::read_to_string(dump).expect("TLC dumps the states"));
@@ -66,6 +79,11 @@ pub(crate) fn explore(configuration: &str, deadlocks: bool) -> Found {
     let generated = output.lines().find_map(|line| line.strip_suffix(&count)?.parse().ok());
     let generated = generated.unwrap_or_else(|| panic!("{configuration}: the dump is not whole:\n{output}"));
     Found { states, generated }
+}
+
+/// TLC's option that lets states have no next one.
+fn deadlocks(allowed: bool) -> Vec<&'static OsStr> {
+    allowed.then_some("-deadlock".as_ref()).into_iter().collect()
 }
 
 fn run(module: &str, configuration: &str, folder: &Path, options: &[&OsStr]) -> String {

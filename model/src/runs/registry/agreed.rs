@@ -34,6 +34,10 @@ fn with_deadlines(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
     DecodeSetting { breakage: Breakage::Deadline, ..with_faults(slots, pages, overlap) }
 }
 
+fn with_words(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
+    DecodeSetting { words: 2, ..with_faults(slots, pages, overlap) }
+}
+
 fn params(setting: &DecodeSetting) -> String {
     let configuration = &setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
@@ -44,7 +48,9 @@ fn params(setting: &DecodeSetting) -> String {
             "; any request may be aborted or fail"
         }
     };
-    format!("ranks × slots any × {}, pages {}, {loops}{faults}", configuration.slots, configuration.pages)
+    let words = if setting.words > 1 { "; two words may travel in one brief" } else { "" };
+    let (slots, pages) = (configuration.slots, configuration.pages);
+    format!("ranks × slots any × {slots}, pages {pages}, {loops}{faults}{words}")
 }
 
 pub(super) fn proofs() -> Vec<Run> {
@@ -58,6 +64,8 @@ pub(super) fn proofs() -> Vec<Run> {
         ));
         let deadlines = with_deadlines(2, 4, overlap);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
+        let words = with_words(2, 4, overlap);
+        runs.push(holds::<Shipped>(&["agreed", "2-slots-words", loops], words, Tier::Quick));
         let mixed = of_two_sizes(overlap);
         runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, Tier::Pr));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));

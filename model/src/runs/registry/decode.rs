@@ -94,6 +94,16 @@ const PAUSE: Concern = Concern {
         setting.pause = true;
     },
 };
+const WORDS: Concern = Concern {
+    name: "words",
+    told: "two words (requests, aborts, pauses) may travel in one brief, and be about what waits or has ended; retraction and resume",
+    change: |setting| {
+        setting.words = 2;
+        setting.aborts = true;
+        setting.pause = setting.configuration.slots == 1;
+        setting.kinds.truncate(1);
+    },
+};
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
     told: "any request may be aborted, and any rank may ask the group to leave, at any time",
@@ -110,7 +120,7 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
 }
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 23] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
@@ -119,6 +129,8 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 23] = [
     (2, 1, 3, &FIRST_TOKENS, Tier::Quick),
     (2, 1, 3, &PAUSE, Tier::Quick),
     (2, 2, 3, &PAUSE, Tier::Pr),
+    (2, 1, 3, &WORDS, Tier::Quick),
+    (1, 2, 4, &WORDS, Tier::Quick),
     (2, 2, 4, &PLAIN, Tier::Quick),
     (2, 2, 4, &ABORTS, Tier::Quick),
     (2, 2, 4, &HANDSHAKES, Tier::Quick),

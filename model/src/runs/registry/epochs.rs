@@ -5,7 +5,8 @@ use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::epochs::front_end::{Conduct, Shipped as ShippedConduct};
 use crate::epochs::model::EpochsModel;
 use crate::epochs::mutants::{
-    AnswersOldLegs, EndsApart, ForgetsUnbegun, ReadsBeforeRaising, ResubmitsFromStart, TakesOldWords,
+    AnswersOldLegs, ClosesUnraised, DismissesBeforeRaising, EndsApart, ForgetsUnbegun, ReadsBeforeRaising,
+    ResubmitsFromStart, TakesOldWords,
 };
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::witnesses::witnesses;
@@ -28,6 +29,8 @@ struct Concern {
     told: &'static str,
     kind: RequestKind,
     leaves: bool,
+    dismissals: bool,
+    stops: bool,
     breakage: Breakage,
 }
 
@@ -36,6 +39,8 @@ const PLAIN: Concern = Concern {
     told: "requests of three tokens",
     kind: LONG,
     leaves: false,
+    dismissals: false,
+    stops: false,
     breakage: Breakage::Nothing,
 };
 const BRIEF: Concern = Concern { name: "brief", told: "requests of two tokens", kind: SHORT, ..PLAIN };
@@ -54,31 +59,76 @@ const TRANSFERS: Concern = Concern {
     ..PLAIN
 };
 
-/// Ranks, open requests, crashes; one slot.
-type Size = (u32, usize, u32);
+const DISMISSALS: Concern = Concern {
+    name: "dismissals",
+    told: "requests of two tokens; ranks of the prefill group may crash too, and this group is dismissed",
+    dismissals: true,
+    ..BRIEF
+};
+const STOP: Concern = Concern {
+    name: "stop",
+    told: "requests of two tokens; the server may stop at any time, and ranks of the prefill group crash too",
+    stops: true,
+    ..DISMISSALS
+};
+const STOP_LEAVES: Concern = Concern {
+    name: "stop-leaves",
+    told: "requests of two tokens, the second a stop; clients may leave and the server may stop at any time, and ranks of the prefill group crash too",
+    stops: true,
+    dismissals: true,
+    ..LEAVES
+};
 
-const PROOFS: [(Size, &Concern, Tier); 8] = [
-    ((1, 1, 2), &PLAIN, Tier::Quick),
-    ((1, 1, 2), &LEAVES, Tier::Quick),
-    ((1, 1, 1), &TRANSFERS, Tier::Quick),
-    ((1, 2, 1), &BRIEF, Tier::Quick),
-    ((2, 1, 1), &PLAIN, Tier::Quick),
-    ((2, 1, 2), &PLAIN, Tier::Pr),
-    ((2, 1, 1), &LEAVES, Tier::Pr),
-    ((3, 1, 1), &BRIEF, Tier::Pr),
+/// Size of a run. With two slots there are pages for two requests of two tokens.
+#[derive(Clone, Copy)]
+struct Size {
+    ranks: u32,
+    slots: u32,
+    open: usize,
+    crashes: u32,
+}
+
+const fn one_slot(ranks: u32, open: usize, crashes: u32) -> Size {
+    Size { ranks, slots: 1, open, crashes }
+}
+
+const fn two_slots(ranks: u32, crashes: u32) -> Size {
+    Size { ranks, slots: 2, open: 2, crashes }
+}
+
+const PROOFS: [(Size, &Concern, Tier); 12] = [
+    (one_slot(1, 1, 2), &PLAIN, Tier::Quick),
+    (one_slot(1, 1, 2), &LEAVES, Tier::Quick),
+    (one_slot(1, 1, 1), &TRANSFERS, Tier::Quick),
+    (one_slot(1, 2, 1), &BRIEF, Tier::Quick),
+    (one_slot(2, 1, 1), &PLAIN, Tier::Quick),
+    (one_slot(2, 1, 2), &PLAIN, Tier::Pr),
+    (one_slot(2, 1, 1), &LEAVES, Tier::Pr),
+    (one_slot(3, 1, 1), &BRIEF, Tier::Pr),
+    (one_slot(1, 1, 2), &DISMISSALS, Tier::Quick),
+    (one_slot(2, 1, 1), &DISMISSALS, Tier::Quick),
+    (one_slot(2, 1, 1), &STOP, Tier::Quick),
+    (one_slot(1, 1, 1), &STOP_LEAVES, Tier::Quick),
 ];
 
-fn setting((ranks, open, crashes): Size, concern: &Concern, overlap: bool) -> EpochsSetting {
+/// Requests of two tokens never have two forwards in flight: there the normal loop says it all.
+const IN_THE_NORMAL_LOOP: [(Size, &Concern, Tier); 1] = [(two_slots(1, 1), &BRIEF, Tier::Nightly)];
+
+fn setting(size: Size, concern: &Concern, overlap: bool) -> EpochsSetting {
+    let Size { ranks, slots, open, crashes } = size;
+    let pages = if slots == 1 { 3 } else { 4 };
     let group = DecodeSetting {
         kinds: vec![concern.kind],
         breakage: concern.breakage,
-        ..DecodeSetting::new(ranks, 1, 3, overlap)
+        ..DecodeSetting::new(ranks, slots, pages, overlap)
     };
-    EpochsSetting { leaves: concern.leaves, ..EpochsSetting::new(&group, open, crashes) }
+    let Concern { leaves, dismissals, stops, .. } = *concern;
+    EpochsSetting { leaves, dismissals, stops, ..EpochsSetting::new(&group, open, crashes) }
 }
 
 pub(super) fn proofs() -> Vec<Run> {
-    PROOFS.iter().flat_map(|proof| MODES.map(|(_, overlap)| proved(proof, overlap))).collect()
+    let in_both_loops = PROOFS.iter().flat_map(|proof| MODES.map(|(_, overlap)| proved(proof, overlap)));
+    in_both_loops.chain(IN_THE_NORMAL_LOOP.iter().map(|proof| proved(proof, false))).collect()
 }
 
 fn proved((size, concern, tier): &(Size, &Concern, Tier), overlap: bool) -> Run {
@@ -86,18 +136,18 @@ fn proved((size, concern, tier): &(Size, &Concern, Tier), overlap: bool) -> Run 
     let model = EpochsModel::<Shipped, ShippedConduct>::new(setting.clone());
     let model = model.witnessing(witnesses(&setting));
     let loops = if overlap { "overlap" } else { "normal" };
-    let (ranks, open, crashes) = size;
-    let sizes = [format!("{ranks}x1"), format!("{open}q"), format!("{crashes}k")];
+    let Size { ranks, slots, open, crashes } = size;
+    let sizes = [format!("{ranks}x{slots}"), format!("{open}q"), format!("{crashes}k")];
     let parts = ["epochs", &sizes[0], &sizes[1], &sizes[2], concern.name, loops];
     let told = concern.told;
     let params = format!(
-        "ranks × slots {ranks} × 1, open requests {open}, crashes {crashes}, {loops}; ranks crash between any two steps; {told}"
+        "ranks × slots {ranks} × {slots}, open requests {open}, crashes {crashes}, {loops}; ranks crash between any two steps; {told}"
     );
     Run::holds(name(&parts), Progress(model)).tier(*tier).params(params)
 }
 
 pub(super) fn hazards() -> Vec<Run> {
-    let setting = EpochsSetting { noticed: false, ..setting((2, 1, 1), &PLAIN, false) };
+    let setting = EpochsSetting { noticed: false, ..setting(one_slot(2, 1, 1), &PLAIN, false) };
     let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
     let told = "a rank dies between two collectives, and no deadline passes; ranks × slots 2 × 1";
     vec![
@@ -114,11 +164,13 @@ pub(super) fn mutants() -> Vec<Run> {
         mutant::<ResubmitsFromStart>("resubmits-from-start", &PLAIN, token_exact::PROPERTY),
         mutant::<ForgetsUnbegun>("forgets-unbegun", &PLAIN, ends::PROPERTY),
         mutant::<AnswersOldLegs>("answers-old-legs", &PLAIN, epoch_fenced::PROPERTY),
+        mutant::<DismissesBeforeRaising>("dismisses-before-raising", &DISMISSALS, token_exact::PROPERTY),
+        mutant::<ClosesUnraised>("closes-unraised", &STOP, epoch_fenced::PROPERTY),
     ]
 }
 
 fn mutant<C: Conduct>(rule: &str, concern: &Concern, property: Property) -> Run {
-    let model = EpochsModel::<Shipped, C>::new(setting((1, 1, 1), concern, false));
+    let model = EpochsModel::<Shipped, C>::new(setting(one_slot(1, 1, 1), concern, false));
     let params = "ranks × slots 1 × 1, one open request, one crash, normal";
     Run::mutant(name(&["epochs", "mutant", rule]), property.id, Progress(Erased::new(model))).params(params)
 }
