@@ -124,6 +124,16 @@ fn fixed_order_prefill() {
     assert_eq!(between_rounds(&fixed), between_rounds(&full));
 }
 
+/// Facts may also reach a rank that waits: then words wait over a round.
+#[test]
+fn fixed_order_several_words() {
+    let fixed = DecodeSetting { aborts: true, words: 2, ..DecodeSetting::new(2, 1, 3, true) };
+    let full = DecodeSetting { interleaving: Interleaving::Full, ..fixed.clone() };
+    let (fixed, full) = (decode::<Shipped>(&fixed), decode::<Shipped>(&full));
+    assert!(holds(&fixed) && holds(&full));
+    assert_eq!(between_rounds(&fixed), between_rounds(&full));
+}
+
 /// Against completions one by one in every interleaving: both reductions at once.
 #[test]
 fn completion_decode() {
@@ -183,7 +193,12 @@ fn fixed_order_comparison_sees_another_rule() {
 
 /// Agreed states of the N-rank world that the agreed level does not have.
 fn beyond_agreed_level<R: Rules>(setting: &DecodeSetting) -> HashSet<State<Tenant>> {
-    let agreed = reachable(&AgreedModel::<R>::new(setting.clone()));
+    beyond::<R>(setting, setting)
+}
+
+/// Agreed states of the N-rank world under `setting` that the agreed level under `agreed` does not have.
+fn beyond<R: Rules>(setting: &DecodeSetting, agreed: &DecodeSetting) -> HashSet<State<Tenant>> {
+    let agreed = reachable(&AgreedModel::<R>::new(agreed.clone()));
     let agreed: HashSet<State<Tenant>> =
         agreed.iter().map(|level: &AgreedLevel| canonical(&level.state)).collect();
     let states = between_rounds(&decode::<Shipped>(setting));
@@ -201,6 +216,29 @@ fn agreed_level_contains_n_ranks() {
             beyond.iter().next()
         );
     }
+}
+
+/// Four ranks, whose handshakes fail: transfers that break make too many states for a test.
+#[test]
+fn agreed_level_contains_four_ranks() {
+    let setting = DecodeSetting { breakage: Breakage::Handshake, ..decode_setting(4, 1, 3) };
+    let beyond = beyond_agreed_level::<Shipped>(&setting);
+    assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+}
+
+#[test]
+fn agreed_level_contains_several_words() {
+    let setting = DecodeSetting { aborts: true, words: 2, ..DecodeSetting::new(1, 2, 3, true) };
+    let beyond = beyond_agreed_level::<Shipped>(&setting);
+    assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+}
+
+/// With one word a brief, the agreed level lacks what the leader does with two.
+#[test]
+fn agreed_level_comparison_sees_another_brief() {
+    let several = DecodeSetting { aborts: true, words: 2, ..DecodeSetting::new(1, 2, 3, true) };
+    let one = DecodeSetting { words: 1, ..several.clone() };
+    assert!(!beyond::<Shipped>(&several, &one).is_empty());
 }
 
 #[test]
