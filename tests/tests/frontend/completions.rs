@@ -120,7 +120,7 @@ fn completions_refusals_come_in_openais_form() {
         (json!({"prompt": [256]}), 400, "prompt"),
         (json!({"prompt": "a", "max_tokens": 65}), 400, "max_tokens"),
         (json!({"prompt": "a", "max_tokens": 0}), 400, "max_tokens"),
-        (json!({"prompt": "a", "temperature": 1}), 400, "temperature"),
+        (json!({"prompt": "a", "temperature": 3}), 400, "temperature"),
         (json!({"prompt": "a", "n": 2}), 400, "n"),
         (json!({"prompt": "a", "stop": ["x"]}), 400, "stop"),
         (json!({"prompt": "a", "model": "gpt-9"}), 404, "model"),
