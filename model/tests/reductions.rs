@@ -310,8 +310,8 @@ fn counts_on<E: Environment>(model: &WorldModel<E>) {
             (World::<E>::genesis(&model.setting), World::genesis(&model.setting));
         for choice in way {
             let [action, same] = [take(&rebased, choice), take(&counted, choice)];
-            rebased.take(&model.setting, &action, &mut notes).unwrap();
-            counted.take_as_counted(&model.setting, &same, &mut notes).unwrap();
+            assert_eq!(rebased.take(&model.setting, &action, &mut notes), Ok(()));
+            assert_eq!(counted.take_as_counted(&model.setting, &same, &mut notes), Ok(()));
             if rebased.between_rounds() {
                 assert_eq!(renamed(&counted), renamed(&rebased), "{action:?}");
             }
