@@ -349,6 +349,7 @@ fn ci_failures_reach_every_form() {
         fs::read_dir(folder.path().join("failed")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
     let names = ["json", "svg", "trace.json", "txt"].map(|form| format!("{}.{form}", RUNS[1]));
+    let left: Vec<String> = left.into_iter().map(|name| name.into_string().unwrap()).collect();
     assert_eq!(left, names);
     assert!(read(&format!("failed/{}.svg", RUNS[1])).contains("</svg>"));
     let trace = folder.path().join("failed").join(&names[2]);

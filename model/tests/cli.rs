@@ -234,6 +234,7 @@ fn cli_says_of_a_part_that_the_whole_is_wrong() {
 #[test]
 fn cli_tells_that_memory_ends_before_it_does() {
     let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
     let run = "decode-2x2-3p-aborts-deadlines-normal";
     let given_up = lockstep_check(folder.path(), &["check", run, "--most-memory", "40M", "--threads", "1"]);
     assert_exit(&given_up, 22);
@@ -248,7 +249,7 @@ fn cli_keeps_to_its_address_space() {
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_lockstep-check");
     let run = "decode-2x2-3p-aborts-deadlines-normal";
-    let script = format!("ulimit -v 100000; exec '{program}' check {run} --threads 1");
+    let script = format!("ulimit -v 200000; exec '{program}' check {run} --threads 1");
     let bounded = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
     let bounded = bounded.unwrap();
     assert_exit(&bounded, 22);

@@ -60,7 +60,7 @@ pub(crate) fn examine_text(path: &Path) -> Result<(), TargetError> {
 /// [`TargetError`] when there is anything but a regular file, or none can be made beside it. Nothing is left behind.
 pub(crate) fn examine_replaced(path: &Path) -> Result<PathBuf, TargetError> {
     if path == Path::new("-") {
-        return Err(TargetError::Dash);
+        return Err(other(path, "no name of a file", "./- for a file of that name"));
     }
     refuse_irregular(path)?;
     let place = unwritable(path, target(path))?;

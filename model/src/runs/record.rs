@@ -68,7 +68,10 @@ pub fn recorded(registry: &Registry, old: &Manifest, performed: &[Performed<'_>]
     };
     let kept = |run: &Run| {
         let mut record = old.find(run.name).filter(|record| record.is_for(run.expect))?.clone();
-        record.stated.get_or_insert_with(|| Stated::of(run));
+        // Of a run under an earlier specification nobody knows any more what it was.
+        if record.spec == registry.spec_fingerprint {
+            record.stated.get_or_insert_with(|| Stated::of(run));
+        }
         Some(record)
     };
     Manifest { records: registry.runs.iter().filter_map(|run| anew(run).or_else(|| kept(run))).collect() }

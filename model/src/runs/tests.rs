@@ -114,7 +114,10 @@ fn runs_that_violate_another_property_say_which() {
 fn runs_that_name_no_property_of_their_model_are_refused() {
     let (exit, text) = exit_of(&Run::mutant("local", "mached", Progress(LOCAL)), &Settings::default());
     assert_eq!(exit, Exit::Usage);
-    assert!(text.contains("`mached`") && text.contains("it has: matched, ends, assertion"), "{text}");
+    assert!(
+        text.contains("`mached`") && text.contains("it has: matched, no-stuck, ends, assertion"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -9,6 +9,9 @@ const DEFAULT_SIXTEENTHS: u64 = 15;
 /// Part of all memory that must stay free, as a divisor: other programs, and the kernel, take some at any time.
 const FREE_DIVISOR: u64 = 32;
 
+/// Bytes that a search may take between two looks. Where the address space ends no allocation fails gently, so they count as taken.
+const BLOCK_BYTES: u64 = 64 << 20;
+
 /// Part of the limit at which it is told, in per cent.
 const NEAR_PERCENT: u64 = 80;
 
@@ -135,7 +138,8 @@ impl Machine {
     fn address_space(&self, status: &str) -> Option<(u64, u64)> {
         let limits = self.read("proc/self/limits")?;
         let limit = field(&limits, "Max address space")?;
-        Some((limit, limit.saturating_sub(kibibytes(status, "VmSize:")?)))
+        let taken = kibibytes(status, "VmSize:")?.saturating_add(BLOCK_BYTES);
+        Some((limit, limit.saturating_sub(taken)))
     }
 
     /// Limit and what is left of it, of each control group around the process that has a limit.
@@ -240,7 +244,7 @@ mod tests {
         };
         put(folder.path(), "proc/self/status", "VmSize:\t  10240 kB\nVmRSS:\t    2048 kB\n");
         put(folder.path(), "proc/self/limits", &limits("104857600"));
-        let bounded = Memory { resident: 2 * MIB, free: 90 * MIB, total: 100 * MIB };
+        let bounded = Memory { resident: 2 * MIB, free: 26 * MIB, total: 100 * MIB };
         assert_eq!(machine.memory(), Some(bounded));
         put(folder.path(), "proc/self/limits", &limits("unlimited"));
         assert_eq!(machine.memory().map(|memory| memory.total), Some(1024 * MIB));

@@ -21,7 +21,7 @@ fn record_says_what_a_run_was() {
     let head = "[[run]]\nname = \"agreed-4\"\ntier = \"nightly\"\nparameters = \"4 ranks\"\nbudget = \"the tier's: minutes, and 4 GiB\"\n";
     assert!(text.contains(head), "{text}");
     assert!(text.contains("properties = \"as agreed-2\"") && text.contains("witnesses = "), "{text}");
-    assert!(text.contains("properties = [\n    \"matched\",\n    \"ends\",\n]"), "{text}");
+    assert!(text.contains("properties = [\n    \"matched\",\n    \"no-stuck\",\n    \"ends\",\n]"), "{text}");
 }
 
 #[test]
@@ -36,6 +36,8 @@ fn record_of_before_is_read_and_says_more_when_it_is_kept() {
     let read = Manifest::read(&path).unwrap();
     assert_eq!(read, bare);
     assert_eq!(recorded(&registry, &read, &[]), whole);
+    let later = Registry { spec_fingerprint: "4567".to_owned(), ..toys() };
+    assert_eq!(recorded(&later, &read, &[]), bare, "what runs of another specification were is not known");
     let mut older = whole.clone();
     older.records[0].stated.as_mut().unwrap().parameters = "3 ranks".to_owned();
     assert_eq!(
