@@ -9,9 +9,8 @@ use crate::report::{Drawing, RunLine, Story, draw, gaps_line, narrow_lines, run_
 use crate::runs::{Failure, Manifest, Performed, Registry};
 use serde::Serialize;
 
-const DEFAULT_WIDTH: usize = 110;
-/// Columns below which the line of a run would be broken by the terminal.
-const NARROW: usize = 100;
+/// Columns of drawings where there is no terminal.
+pub(crate) const DEFAULT_WIDTH: usize = 110;
 
 /// A line of JSON: the certificate, with the whole counterexample if it is asked for or unexpected.
 #[derive(Serialize)]
@@ -29,6 +28,8 @@ pub struct Screen<'a> {
     show_expected: bool,
     name_width: usize,
     width: usize,
+    /// Columns that a line may have; any number where nothing would break it.
+    most: Option<usize>,
 }
 
 impl<'a> Screen<'a> {
@@ -36,7 +37,8 @@ impl<'a> Screen<'a> {
     #[must_use]
     pub fn new(registry: &'a Registry, json: bool, show_expected: bool) -> Self {
         let name_width = registry.runs.iter().map(|run| run.name.len()).max().unwrap_or(0);
-        Self { registry, json, show_expected, name_width, width: terminal_width() }
+        let (width, most) = (terminal_width(), stdout_width());
+        Self { registry, json, show_expected, name_width, width, most }
     }
 
     /// Shows a performed run as soon as it is done.
@@ -119,10 +121,13 @@ impl<'a> Screen<'a> {
         self.print_summary(performed.len(), failed, most.max().unwrap_or(0))
     }
 
-    /// One line of a run, or three where the terminal is narrow.
+    /// One line of a run, or three where the terminal would break it even with its time moved close.
     fn write_line(&self, out: &mut impl Write, line: &RunLine<'_>) -> io::Result<()> {
-        let drawn = if self.width < NARROW { narrow_lines(line) } else { run_line(line) };
-        writeln!(out, "{drawn}")
+        let whole = run_line(line);
+        let closer = closer(&whole);
+        let fits = |line: &String| self.most.is_none_or(|most| columns_of(line) <= most);
+        let drawn = [whole, closer].into_iter().find(fits);
+        writeln!(out, "{}", drawn.unwrap_or_else(|| narrow_lines(line)))
     }
 
     fn print_summary(&self, runs: usize, failed: usize, most: u64) -> io::Result<()> {
@@ -132,8 +137,11 @@ impl<'a> Screen<'a> {
         writeln!(anstream::stdout(), "{}", summary_line(runs, failed, most))
     }
 
-    /// What is wrong beside the runs: without it a list from which runs are missing would look whole.
-    fn print_gaps(&self, gaps: usize) -> io::Result<()> {
+    /// Shows that something is wrong beside the runs: without it a list from which runs are missing would look whole.
+    ///
+    /// # Errors
+    /// That the output cannot be written.
+    pub fn print_gaps(&self, gaps: usize) -> io::Result<()> {
         if self.json || gaps == 0 {
             return Ok(());
         }
@@ -162,6 +170,19 @@ impl<'a> Screen<'a> {
     }
 }
 
+/// Columns that a line with ANSI styles takes.
+fn columns_of(line: &str) -> usize {
+    anstream::adapter::strip_str(line).to_string().chars().count()
+}
+
+/// A line with a single blank of those before its last number.
+fn closer(line: &str) -> String {
+    match line.rfind("  ") {
+        Some(at) => format!("{} {}", line[..at].trim_end_matches(' '), &line[at + 2..]),
+        None => line.to_owned(),
+    }
+}
+
 fn print_json(line: &impl Serialize) -> io::Result<()> {
     writeln!(io::stdout(), "{}", serde_json::to_string(line)?)
 }
@@ -174,8 +195,22 @@ pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
 /// Columns of the terminal; `COLUMNS` wins, and without either there is a default.
 #[must_use]
 pub fn terminal_width() -> usize {
-    let wanted = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    wanted
-        .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
-        .unwrap_or(DEFAULT_WIDTH)
+    let any = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    columns_wanted().or_else(any).unwrap_or(DEFAULT_WIDTH)
+}
+
+/// Columns that a line on standard output may have: `COLUMNS`, or those of its terminal; any number without one.
+pub(crate) fn stdout_width() -> Option<usize> {
+    let own = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    columns_wanted().or_else(own)
+}
+
+/// Columns that a line on standard error may have, as [`stdout_width`] tells them.
+pub(crate) fn stderr_width() -> Option<usize> {
+    let own = || terminal_size::terminal_size_of(io::stderr()).map(|(width, _)| usize::from(width.0));
+    columns_wanted().or_else(own)
+}
+
+fn columns_wanted() -> Option<usize> {
+    std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok())
 }

@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::hash::Hasher;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -139,12 +140,42 @@ fn checkpoint_keeps_one_run_only() {
     assert_exit(&check(folder.path(), HOLDS, &["--checkpoint", "x", "--checkpoint-every", "often"]), 2);
 }
 
+/// A target that cannot be replaced is refused before anything is explored, and left as it is.
+#[test]
+fn checkpoint_is_refused_where_no_file_can_be_replaced() {
+    let (folder, _) = prepared();
+    let below_a_file = folder.path().join("runs.toml/run.checkpoint");
+    let places =
+        [below_a_file.to_str().unwrap(), folder.path().to_str().unwrap(), "/proc/nope/x", "-", "/dev/full"];
+    for place in places {
+        let refused = check(folder.path(), HOLDS, &["--checkpoint", place]);
+        assert_exit(&refused, 2);
+        assert!(refused.stdout.is_empty() && text_of(&refused).contains("name "), "{}", text_of(&refused));
+    }
+    assert!(!fs::metadata("/dev/full").unwrap().is_file());
+}
+
+#[cfg(unix)]
+#[test]
+fn checkpoint_is_written_where_links_lead() {
+    let (folder, file) = prepared();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    give_up(folder.path(), HOLDS, "3000", &link);
+    assert!(link.is_symlink() && file.is_file());
+    assert_exit(&check(folder.path(), HOLDS, &["--resume", link.to_str().unwrap()]), 0);
+}
+
+/// A folder that goes away while the run goes is told in the end.
+#[cfg(unix)]
 #[test]
 fn checkpoint_that_cannot_be_written_is_said() {
-    let (folder, _) = prepared();
-    let place = folder.path().join("runs.toml/run.checkpoint");
-    let arguments = ["--most-states", "3000", "--checkpoint", place.to_str().unwrap()];
-    let unwritten = check(folder.path(), HOLDS, &arguments);
+    let (folder, file) = prepared();
+    let child = started(folder.path(), &file);
+    fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    sleep(Duration::from_millis(100));
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    let unwritten = child.wait_with_output().unwrap();
     assert_exit(&unwritten, 70);
     assert!(text_of(&unwritten).contains("the last checkpoint is not written"), "{}", text_of(&unwritten));
 }
@@ -190,6 +221,31 @@ fn checkpoint_is_left_when_asked_to_stop() {
         );
         fs::remove_file(&file).unwrap();
     }
+}
+
+/// Without a checkpoint, too: the run says how far it came, and what comes after it is not begun.
+#[cfg(unix)]
+#[test]
+fn checkpoint_or_not_a_signal_ends_politely() {
+    let (folder, _) = prepared();
+    let long = "decode-2x2-3p-aborts-deadlines-normal";
+    let arguments = ["check", FAILS, long, HOLDS];
+    let mut child =
+        command(folder.path(), &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut told = String::new();
+    out.read_line(&mut told).unwrap();
+    sleep(Duration::from_millis(100));
+    Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
+    out.read_to_string(&mut told).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_exit(&ended, 22);
+    assert!(
+        told.contains("not expanded: it was asked to stop") && told.contains("1 failure of the whole"),
+        "{told}"
+    );
+    let text = text_of(&ended);
+    assert!(text.contains(&format!("1 of 3 runs were not performed: {HOLDS}")), "{text}");
 }
 
 #[test]

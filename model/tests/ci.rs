@@ -169,6 +169,37 @@ fn ci_merge_accepts_all_parts_and_nothing_less() {
 }
 
 #[test]
+fn ci_counts_of_another_specification_are_no_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text.replace("spec = \"", "spec = \"another"));
+    let arguments = with_runs(&["check"], &["--certificates", "out"]);
+    let checked = command(folder.path(), &arguments).current_dir(folder.path()).output().unwrap();
+    let merged = merge(folder.path(), &[]);
+    for output in [&checked, &merged] {
+        assert_exit(output, 21);
+        assert!(
+            text_of(output).contains("counts unmoved; the specification is another"),
+            "{}",
+            text_of(output)
+        );
+    }
+    // One that passed when the manifest was of its specification.
+    put_manifest(folder.path(), |text| text);
+    assert_exit(&command(folder.path(), &arguments).current_dir(folder.path()).output().unwrap(), 0);
+    put_manifest(folder.path(), |text| text.replace("spec = \"", "spec = \"another"));
+    let out = folder.path().join("out");
+    for entry in fs::read_dir(&out).unwrap() {
+        change(&entry.unwrap().path(), |certificate| {
+            let spec = format!("another{}", certificate["recorded"]["spec"].as_str().unwrap());
+            certificate["recorded"]["spec"] = spec.into();
+        });
+    }
+    let passed = merge(folder.path(), &[]);
+    assert_exit(&passed, 21);
+    assert!(text_of(&passed).contains("with counts of another specification"), "{}", text_of(&passed));
+}
+
+#[test]
 fn ci_merge_refuses_what_does_not_belong() {
     let folder = certified();
     let path = folder.path().join("out").join(format!("{}.json", RUNS[0]));
@@ -255,6 +286,8 @@ fn ci_merge_takes_twins_only_if_they_agree() {
     let differing = merge(folder.path(), &[]);
     assert_exit(&differing, 70);
     assert!(text_of(&differing).contains("say different things"), "{}", text_of(&differing));
+    fs::rename(&twin, folder.path().join("out/twin.trace.json")).unwrap();
+    assert_exit(&merge(folder.path(), &[]), 0);
 }
 
 #[test]
@@ -315,7 +348,12 @@ fn ci_failures_reach_every_form() {
     let mut left: Vec<_> =
         fs::read_dir(folder.path().join("failed")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.sort();
-    assert_eq!(left, ["decode-mutant-loses-pages.json", "decode-mutant-loses-pages.txt"]);
+    let names = ["json", "svg", "trace.json", "txt"].map(|form| format!("{}.{form}", RUNS[1]));
+    let left: Vec<String> = left.into_iter().map(|name| name.into_string().unwrap()).collect();
+    assert_eq!(left, names);
+    assert!(read(&format!("failed/{}.svg", RUNS[1])).contains("</svg>"));
+    let trace = folder.path().join("failed").join(&names[2]);
+    assert_exit(&lockstep_check(folder.path(), &["replay", trace.to_str().unwrap()]), 0);
     let drawn = read("failed/decode-mutant-loses-pages.txt");
     assert!(drawn.contains("pages-sound") && !drawn.contains('\u{1b}'), "{drawn}");
 }

@@ -172,6 +172,90 @@ fn cli_sim_never_says_holds() {
     assert_exit(&walk(&["conventional-base-normal", "--seeds", "0"]), 2);
 }
 
+#[test]
+fn cli_refuses_a_manifest_with_a_run_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| {
+        let entry = text.split("[[run]]").nth(1).unwrap();
+        format!("{text}\n[[run]]{entry}")
+    });
+    let refused = lockstep_check(folder.path(), &["check", RUN]);
+    assert_exit(&refused, 2);
+    assert!(text_of(&refused).contains("has two entries of"), "{}", text_of(&refused));
+}
+
+#[test]
+fn cli_sim_leaves_a_trace_that_replays() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let walk = |run: &str| {
+        let arguments = ["sim", run, "--seeds", "20", "--steps", "100", "--trace", trace.to_str().unwrap()];
+        lockstep_check(folder.path(), &arguments)
+    };
+    let quiet = walk("conventional-base-normal");
+    assert_exit(&quiet, 0);
+    assert!(text_of(&quiet).contains("there is no counterexample") && !trace.exists(), "{}", text_of(&quiet));
+    assert_exit(&walk(WALKED), 0);
+    assert_exit(&lockstep_check(folder.path(), &["replay", trace.to_str().unwrap()]), 0);
+}
+
+#[test]
+fn cli_new_refuses_names_that_do_not_build() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = |name: &str, path: &str| {
+        command(folder.path(), &["new", name, "--path", path]).current_dir(folder.path()).output().unwrap()
+    };
+    for name in ["build", "deps", "examples", "incremental", "lockstep-model", "test", "fn"] {
+        let refused = new(name, "crate");
+        assert_exit(&refused, 2);
+        assert!(
+            text_of(&refused).contains("choose another") && !folder.path().join("crate").exists(),
+            "{name}"
+        );
+    }
+    let said = text_of(&new("ready", "it's a crate"));
+    assert!(said.contains(r"next: cargo run --manifest-path 'it'\''s a crate/Cargo.toml'"), "{said}");
+    assert!(text_of(&new("ready", "plain")).contains("--manifest-path plain/Cargo.toml\n"));
+}
+
+#[test]
+fn cli_says_of_a_part_that_the_whole_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| {
+        text.replace("name = \"agreed-mutant-never-releases\"", "name = \"gone\"")
+    });
+    let part = lockstep_check(folder.path(), &["check", "--shard", "400/400"]);
+    assert_exit(&part, 21);
+    let told = String::from_utf8(part.stdout).unwrap();
+    assert!(told.contains("1 failure of the whole"), "{told}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn cli_tells_that_memory_ends_before_it_does() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    let run = "decode-2x2-3p-aborts-deadlines-normal";
+    let given_up = lockstep_check(folder.path(), &["check", run, "--most-memory", "40M", "--threads", "1"]);
+    assert_exit(&given_up, 22);
+    let text = text_of(&given_up);
+    assert_eq!(text.matches("MiB; the run stops politely at 40 MiB").count(), 1, "{text}");
+}
+
+/// A bound of the address space is no reason to abort.
+#[cfg(target_os = "linux")]
+#[test]
+fn cli_keeps_to_its_address_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_lockstep-check");
+    let run = "decode-2x2-3p-aborts-deadlines-normal";
+    let script = format!("ulimit -v 200000; exec '{program}' check {run} --threads 1");
+    let bounded = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
+    let bounded = bounded.unwrap();
+    assert_exit(&bounded, 22);
+    assert!(text_of(&bounded).contains("the budget of memory is spent"), "{}", text_of(&bounded));
+}
+
 /// The exit code of a command whose output nobody reads.
 fn unread(folder: &Path, arguments: &[&str]) -> Option<i32> {
     let mut child = command(folder, arguments).stdout(Stdio::piped()).spawn().unwrap();
@@ -212,15 +296,42 @@ fn cli_full_disk_is_told_and_never_a_panic() {
     let certificates = folder.path().join("runs.toml/certificates");
     let output =
         lockstep_check(folder.path(), &["check", RUN, "--certificates", certificates.to_str().unwrap()]);
-    assert_exit(&output, 70);
+    assert_exit(&output, 2);
     assert!(text_of(&output).contains("cannot write"), "{}", text_of(&output));
+}
+
+#[test]
+fn cli_refuses_files_it_cannot_write_before_it_explores() {
+    let folder = tempfile::tempdir().unwrap();
+    put_manifest(folder.path(), |text| text);
+    for option in ["--trace", "--junit", "--sarif", "--certificates", "--artifacts"] {
+        let output = lockstep_check(folder.path(), &["check", RUN, option, "/proc/nope/x"]);
+        assert_exit(&output, 2);
+        assert!(output.stdout.is_empty(), "{}", text_of(&output));
+    }
+    for arguments in [["check", RUN, "--trace", "-"], ["explain", RUN, "--output", "-"]] {
+        let output = lockstep_check(folder.path(), &arguments);
+        assert_exit(&output, 2);
+        assert!(text_of(&output).contains("/dev/stdout"), "{}", text_of(&output));
+    }
+    let traced = lockstep_check(folder.path(), &["check", RUN, "--trace", "/dev/stdout"]);
+    assert_exit(&traced, 0);
+    let told = String::from_utf8(traced.stdout).unwrap();
+    assert!(told.contains("as expected") && told.contains("\"lockstep-trace\""), "{told}");
 }
 
 #[test]
 fn cli_json_is_all_that_is_printed_with_it() {
     let folder = tempfile::tempdir().unwrap();
     put_manifest(folder.path(), |text| text.replace("unique = ", "unique = 1"));
-    let commands: [(&[&str], i32); 4] = [
+    let trace = folder.path().join("trace.json");
+    let trace = trace.to_str().unwrap();
+    assert_exit(&lockstep_check(folder.path(), &["explain", RUN, "--format", "json", "--output", trace]), 0);
+    let commands: [(&[&str], i32); 8] = [
+        (&["list", "--json"], 0),
+        (&["replay", trace, "--json"], 0),
+        (&["mutate", "--json", "--most-states", "10"], 22),
+        (&["record", "--json", "--most-states", "10"], 22),
         (&["check", RUN, "--json"], 21),
         (&["check", "conventional-base-normal", "--json", "--most-states", "10"], 22),
         (&["estimate", "conventional-base-normal", "--json", "--most-states", "100"], 22),
@@ -254,7 +365,7 @@ fn cli_colours_only_whom_they_please() {
 fn cli_narrow_terminal_gets_narrow_lines() {
     let folder = tempfile::tempdir().unwrap();
     put_manifest(folder.path(), |text| text);
-    for columns in [40, 60] {
+    for columns in [40, 60, 100, 120] {
         let mut command = command(folder.path(), &["check", RUN, "--show"]);
         let output = command.env("COLUMNS", columns.to_string()).output().unwrap();
         let told = String::from_utf8(output.stdout).unwrap();
@@ -262,5 +373,20 @@ fn cli_narrow_terminal_gets_narrow_lines() {
         let widest = lines.lines().map(|line| line.chars().count()).max();
         assert!(widest <= Some(columns.max(RUN.len() + 2)), "{widest:?} in {columns}:\n{lines}");
         assert!(last.starts_with("1 run, as expected"), "{last}");
+        let mut command = self::command(folder.path(), &["list"]);
+        let listed = command.env("COLUMNS", columns.to_string()).output().unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let is_moved_in = |line: &&str| line.starts_with(' ');
+        let widest = listed.lines().filter(is_moved_in).map(|line| line.chars().count()).max();
+        assert!(widest > Some(columns / 2) && widest <= Some(columns.max(60)), "{widest:?} in {columns}");
     }
+}
+
+#[test]
+fn cli_mutate_tells_what_is_unknown_from_what_survives() {
+    let folder = tempfile::tempdir().unwrap();
+    let given_up = lockstep_check(folder.path(), &["mutate", "--most-states", "10"]);
+    assert_exit(&given_up, 22);
+    let text = text_of(&given_up);
+    assert!(text.contains("unknown: no verdict after") && !text.contains("SURVIVES"), "{text}");
 }

@@ -203,7 +203,8 @@ impl Certificate {
         Numbers { states, transitions, depth, path: self.counterexample.as_ref().and_then(steps) }
     }
 
-    /// Whether what is said of the run bears its being ok: the expected verdict, nothing left open, the recorded counts.
+    /// Whether what is said of the run bears its being ok: the expected verdict, nothing left open, the counts
+    /// that are recorded of the same specification.
     #[must_use]
     pub fn bears_ok(&self) -> bool {
         let property = self.expected.property.as_ref();
@@ -227,7 +228,9 @@ impl Certificate {
             | (RecordedExpect::Loses, Some(Verdict::Fault { .. } | Verdict::Unknown(_)))
             | (_, None) => false,
         };
-        let counted = self.recorded.as_ref().is_some_and(|recorded| recorded.numbers == self.numbers());
+        let counted = self.recorded.as_ref().is_some_and(|recorded| {
+            recorded.numbers == self.numbers() && recorded.spec == self.fingerprints.spec
+        });
         as_expected && counted && self.failure.is_none() && self.exit == Exit::Ok.code()
     }
 

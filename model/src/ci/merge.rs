@@ -86,6 +86,11 @@ fn acceptable(
             "was compared with another manifest of runs; perform the run again",
         ),
         (
+            !certificate.ok || recorded.is_some_and(|recorded| recorded.spec == registry.spec_fingerprint),
+            Exit::Moved,
+            "is compared with counts of another specification; run `lockstep-check record`, and perform the run again",
+        ),
+        (
             certificate.ok == certificate.bears_ok()
                 && certificate.ok == (certificate.exit == Exit::Ok.code()),
             Exit::Internal,

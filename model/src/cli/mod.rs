@@ -6,6 +6,8 @@ mod browser;
 mod chance;
 mod checkpoint;
 mod commands;
+mod files;
+mod help;
 mod options;
 mod outputs;
 mod watch;
@@ -19,7 +21,11 @@ use crate::runs::{Exit, Places, Tier, registry};
 use crate::screen::tell;
 use clap::{Parser, Subcommand};
 
-use commands::{Check, Explain, Explore, Merge, Sim, Trouble};
+use commands::{Check, Explain, Explore, Merge, Recording, Sim, Trouble};
+use help::{
+    AFTER_CHECK, AFTER_COVERAGE, AFTER_ESTIMATE, AFTER_EXPLAIN, AFTER_EXPLORE, AFTER_MERGE, AFTER_MUTATE,
+    AFTER_NEW, AFTER_RECORD, AFTER_REPLAY, AFTER_SIM, AFTER_VALIDATE, EXIT_CODES,
+};
 use options::{Effort, Forms, Kept, Outputs, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
@@ -35,110 +41,6 @@ struct Cli {
     #[arg(long, global = true, value_name = "DIR")]
     root: Option<PathBuf>,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes (of the first run that is not as it must be):
-   0  everything is as expected
-   2  the command line is wrong
-  11  a rank is stuck
-  12  a safety property is violated
-  13  progress fails
-  14  the model panics
-  20  a run that holds proves nothing: a witness was not reached
-  21  recorded counts, files or certificates are stale
-  22  no verdict: a budget was spent, or a run is missing
-  23  a run that must fail does not
-  70  the checker itself is at fault, or a file cannot be read or written";
-
-const AFTER_CHECK: &str = "\
-Examples:
-  lockstep-check check                              every quick run
-  lockstep-check check RUN --show                   one run, with its counterexample
-  lockstep-check check RUN --trace FILE             the same, as a file for `explain` and `replay`
-  lockstep-check check --tier nightly --shard 2/5 --certificates out --junit out/junit.xml
-  lockstep-check check --most-memory 4GiB --most-seconds 600
-  lockstep-check check RUN --checkpoint run.checkpoint                        a run that may be stopped,
-  lockstep-check check RUN --resume run.checkpoint --checkpoint run.checkpoint    and goes on
-
-With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file GITHUB_STEP_SUMMARY names.
-Exit codes: see `lockstep-check --help`.";
-
-const AFTER_EXPLAIN: &str = "\
-A trace file is written by `check RUN --trace FILE`, or by a protocol of yours with --save FILE. Exit code 23 if the run has
-no counterexample, because it holds.
-
-Examples:
-  lockstep-check explain decode-mutant-loses-pages
-  lockstep-check explain trace.json --format svg --output trace.svg";
-
-const AFTER_MUTATE: &str = "\
-Each row is a rule of the protocol that is broken on purpose, and the property that must notice. Exit code 23 if one is not
-noticed.";
-
-const AFTER_NEW: &str = "\
-docs/guide.md goes from here to a proof in a quarter of an hour.
-
-Example:
-  lockstep-check new ready && cargo run --manifest-path ready/Cargo.toml";
-
-const AFTER_RECORD: &str = "\
-Review the changed counts like code: each is a change of what is proved. Nothing is written if a run is not as it must be;
-then the exit code is that run's.";
-
-const AFTER_REPLAY: &str = "\
-Exit code 0 if the steps lead to the same violation, 21 if a step is not possible any more or leads elsewhere, 23 if all are
-and another property is violated in the end, or none.
-
-Example:
-  lockstep-check check decode-mutant-loses-pages --trace trace.json && lockstep-check replay trace.json";
-
-const AFTER_MERGE: &str = "\
-Fails if a run of the tier has no certificate (22), if one comes from other sources, another manifest or another
-schema (21), if two of one run say different things or one contradicts itself (70), or as the first run that is not
-as it must be.
-
-Example:
-  lockstep-check merge out/ --tier nightly --junit junit.xml";
-
-const AFTER_ESTIMATE: &str = "\
-Looks at the beginning of a run, 5 seconds if no budget is given. A line through the growth of its levels says how much
-is still to come; levels.toml has the levels of recorded runs, and so how wrong such lines were. The range is where four
-in five of the recorded runs ended that once looked like this one, those of the same family first: measured over all of
-them, each left out when it is its turn, ranges held four times in five, also where only smaller runs were asked, and
-went to four times the least in the mean, to less the more of the run is seen. Time and memory are scaled, and only as good as that: memory by what states take at
-the beginning, within a factor of two.
-
-Exit code 22 if growth does not slow down yet or no recorded run looked like this, so that nothing can be said. With
---most-states, the states that are seen, and so the estimate of states, are the same on any machine.
-
-Example:
-  lockstep-check estimate decode-2x2-4p-transfers-normal --most-seconds 10";
-
-const AFTER_EXPLORE: &str = "\
-Prints the address of a page, and serves it to this machine alone until Ctrl-C. The address of each state is a link that
-leads to the same state wherever the same build runs. The options of effort bound the search for a counterexample that
-the page can start: 60 seconds if no budget is given.
-
-Examples:
-  lockstep-check explore conventional-local-admission-normal
-  lockstep-check explore trace.json
-  lockstep-check explore trace.json --output counterexample.html";
-
-const AFTER_SIM: &str = "\
-Each seed takes so many steps at random, none of them twice, or all that there are; the same seeds find the same on any
-machine with any number of threads. Without a violation it says so and exits 0, which is no proof: only `check` proves.
-A violation exits as in `check`; so does a run that must fail and does not here (23). A budget that is spent before all
-seeds are done exits 22; budgets are looked at between seeds.
-
-Example:
-  lockstep-check sim decode-2x2-4p-transfers-normal --seeds 1000 --steps 100000";
-
-const AFTER_VALIDATE: &str = "\
-`lockstep serve --trace DIR` writes the traces (docs/rank-trace.md). A trace that is cut off, as when a process is killed, is judged as far
-as it goes. Exit code 21 if a trace leaves the model; 2 if traces cannot be judged: damaged, of another build, or of some ranks only.
-
-Example:
-  lockstep-check validate DIR";
 
 #[derive(Subcommand)]
 enum Command {
@@ -214,15 +116,23 @@ enum Command {
         effort: Effort,
     },
     /// Show which proof is the first to reach each outcome, change of phase, failure and fact
+    #[command(after_help = AFTER_COVERAGE)]
     Coverage {
         /// Tier up to which proofs are performed
         #[arg(long, value_enum, default_value = "quick")]
         tier: Tier,
+        /// Print one JSON object a point
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         effort: Effort,
     },
     /// List the runs
-    List,
+    List {
+        /// Print one JSON object a run
+        #[arg(long)]
+        json: bool,
+    },
     /// Merge certificates of several machines into one report, and fail if a run is missing
     #[command(after_help = AFTER_MERGE)]
     Merge {
@@ -256,6 +166,9 @@ enum Command {
         /// Tier up to which mutants are performed
         #[arg(long, value_enum, default_value = "quick")]
         tier: Tier,
+        /// Print one JSON object a mutant
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         effort: Effort,
     },
@@ -264,6 +177,9 @@ enum Command {
     Replay {
         /// The trace file
         trace: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
     },
     /// Perform the runs of a tier and all that must fail; write runs.toml, levels.toml, CHECKS.md and proved.json
     #[command(after_help = AFTER_RECORD)]
@@ -274,6 +190,9 @@ enum Command {
         /// Tier up to which runs that must hold are performed; the others keep their record
         #[arg(long, value_enum, default_value = "quick")]
         tier: Tier,
+        /// Print one JSON object a run, its certificate, and one with the files that were written or are stale
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         effort: Effort,
     },
@@ -295,6 +214,9 @@ enum Command {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
+        /// Write the counterexample that is met to a file, for `explain` and `replay`
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
         #[command(flatten)]
         effort: Effort,
     },
@@ -325,7 +247,7 @@ impl Command {
             | Self::Estimate { .. }
             | Self::Explain { .. }
             | Self::Explore { .. }
-            | Self::List
+            | Self::List { .. }
             | Self::New { .. } => false,
         }
     }
@@ -362,25 +284,26 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
         Command::Estimate { name, json, effort } => {
             commands::estimate(&registry, &places, (name, json, effort))
         }
-        Command::Coverage { tier, effort } => commands::coverage(&registry, tier, &effort.into()),
+        Command::Coverage { tier, json, effort } => commands::coverage(&registry, tier, json, &effort.into()),
         Command::Explain { trace, format, full, output, effort } => {
             commands::explain(&registry, &Explain { trace, format, full, output, effort })
         }
         Command::Explore { trace, port, output, effort } => {
             commands::explore(&registry, &Explore { trace, port, output, effort })
         }
-        Command::List => commands::list(&registry),
+        Command::List { json } => commands::list(&registry, json),
         Command::Merge { paths, names, tier, json, forms } => {
             commands::merge(&registry, &places, &Merge { paths, names, tier, json, forms })
         }
-        Command::Mutate { tier, effort } => commands::mutate(&registry, tier, &effort.into()),
+        Command::Mutate { tier, json, effort } => commands::mutate(&registry, tier, json, &effort.into()),
         Command::New { name, path } => commands::new(&name, path),
-        Command::Replay { trace } => commands::replay(&registry, &trace),
-        Command::Record { check: true, tier, effort } => commands::compare(&registry, &places, tier, &effort),
-        Command::Record { check: false, tier, effort } => commands::record(&registry, &places, tier, &effort),
+        Command::Replay { trace, json } => commands::replay(&registry, &trace, json),
+        Command::Record { check, tier, json, effort } => {
+            commands::record(&registry, &places, &Recording { check, tier, json, effort })
+        }
         Command::Validate { traces, json } => commands::validate(&traces, json),
-        Command::Sim { name, seed, seeds, steps, json, effort } => {
-            commands::sim(&registry, &Sim { name, seed, seeds, steps, json, effort })
+        Command::Sim { name, seed, seeds, steps, json, trace, effort } => {
+            commands::sim(&registry, &Sim { name, seed, seeds, steps, json, trace, effort })
         }
     }
 }

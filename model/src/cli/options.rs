@@ -19,7 +19,7 @@ pub(crate) struct Effort {
     #[command(flatten)]
     pub(crate) bounds: runs::Effort,
     /// Give a run up, without a verdict, before the process has so much memory, such as 512M or 8GiB
-    /// [default: 15/16 of the machine's or control group's; 1/32 always stays free]
+    /// [default: 15/16 of the machine's, control group's or address space's (ulimit -v); 1/32 always stays free]
     #[arg(long, value_name = "SIZE", help_heading = "Effort")]
     pub(crate) most_memory: Option<Bytes>,
 }

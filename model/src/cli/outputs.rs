@@ -2,23 +2,41 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::ci::{Certificate, Findings, annotations, junit, sarif, step_summary};
+use crate::explain::{Format, Trace, render};
 use crate::report::{Drawing, Story, draw};
-use crate::runs::Registry;
+use crate::runs::{Performed, Registry};
 
 use crate::cli::commands::Trouble;
+use crate::cli::files::{TargetError, examine_folder, examine_replaced, examine_text, replace, write_text};
 use crate::cli::options::{Forms, Outputs};
+use crate::screen::tell;
 
 const DRAWN: Drawing = Drawing { width: 110, full: false };
 
+impl Forms {
+    /// Examines the places of all forms, before anything costs time.
+    pub(crate) fn examine(&self) -> Result<(), TargetError> {
+        let places = [self.junit.clone(), self.sarif.clone(), summary_path()];
+        places.iter().flatten().try_for_each(|path| examine_text(path))
+    }
+}
+
 impl Outputs {
-    /// Writes what one run leaves behind; `story` is its property and counterexample.
+    /// Examines the places of all that will be left behind, before anything costs time.
+    pub(crate) fn examine(&self) -> Result<(), TargetError> {
+        let folders = [&self.certificates, &self.artifacts];
+        folders.into_iter().flatten().try_for_each(|folder| examine_folder(folder))?;
+        self.forms.examine()
+    }
+
+    /// Writes what one run leaves behind.
     pub(crate) fn leave(
         &self,
         certificate: &Certificate,
-        story: Option<(&str, &Story)>,
+        performed: &Performed<'_>,
         registry: &Registry,
     ) -> Result<(), Trouble> {
         let text = format!("{}\n", serde_json::to_string_pretty(certificate).map_err(io::Error::from)?);
@@ -28,7 +46,14 @@ impl Outputs {
         }
         let Some(folder) = self.artifacts.as_ref().filter(|_| !certificate.ok) else { return Ok(()) };
         put(folder, &name, &text)?;
-        put(folder, &format!("{}.txt", certificate.run), &told(certificate, story, registry))
+        let run = &certificate.run;
+        put(folder, &format!("{run}.txt"), &told(certificate, performed.story(), registry))?;
+        let Some(trace) = Trace::of(performed, registry) else { return Ok(()) };
+        for (extension, format) in [("trace.json", Format::Json), ("svg", Format::Svg)] {
+            let drawn = render(&trace, format, DRAWN).map_err(io::Error::from)?;
+            put(folder, &format!("{run}.{extension}"), &drawn)?;
+        }
+        Ok(())
     }
 }
 
@@ -53,28 +78,43 @@ pub(crate) fn conclude(findings: &Findings, forms: &Forms, registry: &Registry) 
         let mut out = io::stderr().lock();
         annotations(findings).iter().try_for_each(|line| writeln!(out, "{line}"))?;
     }
-    match std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()) {
-        Some(path) => append(Path::new(&path), &step_summary(findings)),
-        None => Ok(()),
-    }
+    summary_path().map_or(Ok(()), |path| append(&path, &step_summary(findings)))
 }
 
 /// Writes a file whole or not at all: one that is half-written must not be read by `merge`.
 fn put(folder: &Path, name: &str, text: &str) -> Result<(), Trouble> {
-    let unwritable = |source| Trouble::Unwritable { path: folder.join(name), source };
-    fs::create_dir_all(folder).map_err(unwritable)?;
-    let unfinished = folder.join(format!(".{name}.part"));
-    fs::write(&unfinished, text).map_err(unwritable)?;
-    fs::rename(&unfinished, folder.join(name)).map_err(unwritable)
+    let place = examine_replaced(&folder.join(name))?;
+    replace(&place, |path| fs::write(path, text))
+        .map_err(|source| Trouble::Unwritable { path: folder.join(name), source })
 }
 
 /// Writes a file, and the folders above it.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Trouble> {
-    let unwritable = |source| Trouble::Unwritable { path: path.to_owned(), source };
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(unwritable)?;
-    }
-    fs::write(path, text).map_err(unwritable)
+    write_text(path, text).map_err(|source| Trouble::Unwritable { path: path.to_owned(), source })
+}
+
+/// Writes the counterexample of `run`, which found what `finding` says, and tells what became of it on standard error, where it disturbs
+/// no JSON.
+pub(crate) fn write_trace(
+    path: &Path,
+    trace: Option<&Trace>,
+    (run, finding): (&str, &str),
+) -> Result<(), Trouble> {
+    let shown = path.display();
+    let Some(trace) = trace else {
+        tell(format_args!("{run}: {finding}, so there is no counterexample; {shown} is not written"));
+        return Ok(());
+    };
+    write(path, &trace.to_json().map_err(io::Error::from)?)?;
+    tell(format_args!(
+        "wrote {shown}; `lockstep-check explain {shown}` shows it, `lockstep-check replay {shown}` repeats it"
+    ));
+    Ok(())
+}
+
+/// The file to which GitHub wants a summary added.
+fn summary_path() -> Option<PathBuf> {
+    std::env::var_os("GITHUB_STEP_SUMMARY").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 fn append(path: &Path, text: &str) -> Result<(), Trouble> {

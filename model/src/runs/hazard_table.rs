@@ -125,6 +125,7 @@ mod tests {
             transitions: 1,
             depth: 1,
             path,
+            stated: None,
         }
     }
 

@@ -4,9 +4,10 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use super::manifest::Record;
+use super::manifest::{Record, Recorded};
 use super::outcome::{Exit, Kind, Outcome, Verdict};
 use super::run::{Expect, Run};
+use super::runner::ASSERTION;
 use crate::explore::Unknown;
 use crate::report::grouped;
 
@@ -25,6 +26,10 @@ impl Failure {
         Self { exit, text: text.into() }
     }
 }
+
+/// What is said of a run that finds what is recorded of it under another specification.
+const OTHER_SPECIFICATION: &str = "counts unmoved; the specification is another than the recorded one: if that is \
+    meant, run `lockstep-check record` and review the change";
 
 /// Judges what `run` found.
 ///
@@ -55,6 +60,24 @@ pub fn judge_verdict(run: &Run, outcome: &Outcome) -> Result<(), Failure> {
     }
 }
 
+/// Refuses to look for a property that the run's model does not have.
+///
+/// # Errors
+/// The [`Failure`], with the properties that there are.
+pub fn judge_expectation(run: &Run) -> Result<(), Failure> {
+    let known = run.model.properties();
+    match run.expect {
+        Expect::Violates(expected) if expected != ASSERTION && !known.contains(&expected) => {
+            let known = known.join(", ");
+            let text = format!(
+                "must violate `{expected}`, and its model has no such property; it has: {known}, {ASSERTION}"
+            );
+            Err(Failure::new(Exit::Usage, text))
+        }
+        Expect::Holds | Expect::Loses(_) | Expect::Moves(_) | Expect::Violates(_) => Ok(()),
+    }
+}
+
 /// Judges a fault.
 ///
 /// # Errors
@@ -67,9 +90,10 @@ pub fn judge_fault(kind: Kind, property: &str, expect: Expect) -> Result<(), Fai
         Expect::Violates(expected) if property == expected => Ok(()),
         Expect::Violates(expected) => {
             let text = format!(
-                "violates `{property}` where it must violate `{expected}`: the fault put in is not the one found"
+                "violates `{property}` where it must violate `{expected}`, which was not found: the fault put in is \
+                 not the one that is noticed"
             );
-            Err(Failure::new(Exit::Safety, text))
+            Err(Failure::new(Exit::NotFound, text))
         }
     }
 }
@@ -109,7 +133,9 @@ pub fn give_up(unknown: &Unknown) -> String {
                 .to_owned()
         }
         Unknown::States => "the budget of states is spent; raise it or leave it out".to_owned(),
-        Unknown::Stopped => "it was asked to stop; `check --resume` goes on from its checkpoint".to_owned(),
+        Unknown::Stopped => {
+            "it was asked to stop; what `--checkpoint FILE` keeps, `--resume FILE` goes on with".to_owned()
+        }
         Unknown::Time => "the budget of time is spent; raise it or leave it out".to_owned(),
     }
 }
@@ -117,9 +143,10 @@ pub fn give_up(unknown: &Unknown) -> String {
 /// Compares what `run` found, which was as expected, with what is recorded of it.
 ///
 /// # Errors
-/// The [`Failure`], if it is not recorded or its counts moved.
-pub fn judge_counts(run: &Run, outcome: &Outcome, recorded: Option<&Record>) -> Result<(), Failure> {
-    let Some(old) = recorded.filter(|record| record.is_for(run.expect)) else {
+/// The [`Failure`], if it is not recorded, its counts moved, or they are of another specification.
+pub fn judge_counts(run: &Run, outcome: &Outcome, recorded: Recorded<'_>) -> Result<(), Failure> {
+    let old = recorded.manifest.find(run.name);
+    let Some(old) = old.filter(|record| record.is_for(run.expect)) else {
         let text = "is not recorded in runs.toml with this expectation; run `lockstep-check record`";
         return Err(Failure::new(Exit::Moved, text));
     };
@@ -131,8 +158,11 @@ pub fn judge_counts(run: &Run, outcome: &Outcome, recorded: Option<&Record>) -> 
         moved("counterexample", u64::from(old.path.unwrap_or(0)), u64::from(new.path.unwrap_or(0))),
     ];
     let moves: Vec<String> = moves.into_iter().flatten().collect();
-    if moves.is_empty() {
+    if moves.is_empty() && old.spec == recorded.spec {
         return Ok(());
+    }
+    if moves.is_empty() {
+        return Err(Failure::new(Exit::Moved, OTHER_SPECIFICATION));
     }
     let text = format!(
         "moved: {}; if that is meant, run `lockstep-check record` and review the change",

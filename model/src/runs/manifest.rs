@@ -3,14 +3,17 @@
 //! Counts are exact and the same on any machine. One that moves means that the model, and so what is proved, has
 //! changed: that is reviewed like code.
 
+mod file;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::outcome::Outcome;
-use super::run::{Expect, Run};
+use super::outcome::{Exit, Outcome};
+use super::run::{Expect, Run, Tier};
 
 const HEADER: &str = "# Written by `lockstep-check record`; the counts are exact. A change here is a change of what is proved.\n";
 
@@ -27,6 +30,16 @@ pub enum ManifestError {
         /// What is wrong.
         source: Box<toml::de::Error>,
     },
+    /// Two entries are of one run.
+    #[error(
+        "{path} has two entries of `{name}`; remove one of them, or write it anew with `lockstep-check record`"
+    )]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// Name of the run.
+        name: String,
+    },
     /// It cannot be read.
     #[error("cannot read {path}; write it with `lockstep-check record`: {source}")]
     Unreadable {
@@ -37,13 +50,31 @@ pub enum ManifestError {
     },
 }
 
+impl ManifestError {
+    /// The exit code it asks for.
+    #[must_use]
+    pub const fn exit(&self) -> Exit {
+        match self {
+            Self::Twice { .. } => Exit::Usage,
+            Self::Malformed { .. } | Self::Unreadable { .. } => Exit::Internal,
+        }
+    }
+}
+
 /// Recorded runs, in the order of the registry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// One entry a run.
-    #[serde(default, rename = "run")]
     pub records: Vec<Record>,
+}
+
+/// What runs are compared with.
+#[derive(Clone, Copy, Debug)]
+pub struct Recorded<'a> {
+    /// What was recorded of them.
+    pub manifest: &'a Manifest,
+    /// Fingerprint of the specification that is checked now.
+    pub spec: &'a str,
 }
 
 /// What a run was to find.
@@ -61,8 +92,7 @@ pub enum RecordedExpect {
 }
 
 /// What a run found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Name of the run.
     pub name: String,
@@ -71,7 +101,6 @@ pub struct Record {
     /// Fingerprint of the specification that was checked.
     pub spec: String,
     /// The violated property, the situation that is never reached, or the run of the shipped rules.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub property: Option<String>,
     /// Distinct states.
     pub unique: u64,
@@ -80,8 +109,48 @@ pub struct Record {
     /// Greatest distance from the initial states.
     pub depth: u32,
     /// Steps of the shortest counterexample.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<u32>,
+    /// What the run was; `None` in files of before it was recorded.
+    pub stated: Option<Stated>,
+}
+
+/// What a run was when it was recorded, as its listing and its model say it, whatever it found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stated {
+    /// How often it was made.
+    pub tier: Tier,
+    /// Its bounds and reductions, as text.
+    pub parameters: String,
+    /// What it may cost.
+    pub budget: String,
+    /// Ids of the properties that were checked.
+    pub properties: Vec<String>,
+    /// Witnesses and kinds of action that had to be reached.
+    pub witnesses: Vec<String>,
+}
+
+impl Stated {
+    /// What `run` is.
+    #[must_use]
+    pub fn of(run: &Run) -> Self {
+        Self {
+            tier: run.tier,
+            parameters: run.params.clone(),
+            budget: budget_text(run.tier),
+            properties: run.model.properties().into_iter().map(str::to_owned).collect(),
+            witnesses: run.model.witnesses(),
+        }
+    }
+}
+
+/// What a run may cost: no run has a budget of its own, so it is its tier's.
+fn budget_text(tier: Tier) -> String {
+    let tiers = match tier {
+        Tier::Quick => "seconds",
+        Tier::Pr => "a minute",
+        Tier::Nightly => "minutes, and 4 GiB",
+    };
+    format!("the tier's: {tiers}")
 }
 
 impl Record {
@@ -99,6 +168,7 @@ impl Record {
             transitions: counts.transitions,
             depth: counts.depth,
             path: outcome.path(),
+            stated: Some(Stated::of(run)),
         }
     }
 
@@ -129,7 +199,18 @@ impl Manifest {
         let text = fs::read_to_string(path)
             .map_err(|source| ManifestError::Unreadable { path: path.to_owned(), source })?;
         let malformed = |source| ManifestError::Malformed { path: path.to_owned(), source: Box::new(source) };
-        toml::from_str(&text).map_err(malformed)
+        let form: file::Form = toml::from_str(&text).map_err(malformed)?;
+        let manifest = Self::from(form);
+        match manifest.twice() {
+            Some(name) => Err(ManifestError::Twice { path: path.to_owned(), name: name.to_owned() }),
+            None => Ok(manifest),
+        }
+    }
+
+    /// The first name that two records have.
+    fn twice(&self) -> Option<&str> {
+        let mut names = BTreeSet::new();
+        self.records.iter().map(|record| record.name.as_str()).find(|name| !names.insert(*name))
     }
 
     /// The record of the run called `name`.
@@ -143,6 +224,6 @@ impl Manifest {
     /// # Errors
     /// Only if a number exceeds what TOML can hold (2⁶³).
     pub fn to_text(&self) -> Result<String, toml::ser::Error> {
-        Ok(format!("{HEADER}\n{}", toml::to_string(self)?))
+        Ok(format!("{HEADER}\n{}", toml::to_string_pretty(&file::Form::from(self))?))
     }
 }

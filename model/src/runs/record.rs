@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use super::checks::checks_text;
 use super::listing::Registry;
-use super::manifest::{Manifest, Record};
+use super::manifest::{Manifest, Record, Stated};
 use super::proved::Proved;
 use super::run::Run;
 use super::session::Performed;
@@ -66,7 +66,14 @@ pub fn recorded(registry: &Registry, old: &Manifest, performed: &[Performed<'_>]
         let found = performed.iter().find(|performed| performed.run.name == run.name)?;
         found.outcome.as_ref().map(|outcome| Record::of(run, outcome, &registry.spec_fingerprint))
     };
-    let kept = |run: &Run| old.find(run.name).filter(|record| record.is_for(run.expect)).cloned();
+    let kept = |run: &Run| {
+        let mut record = old.find(run.name).filter(|record| record.is_for(run.expect))?.clone();
+        // Of a run under an earlier specification nobody knows any more what it was.
+        if record.spec == registry.spec_fingerprint {
+            record.stated.get_or_insert_with(|| Stated::of(run));
+        }
+        Some(record)
+    };
     Manifest { records: registry.runs.iter().filter_map(|run| anew(run).or_else(|| kept(run))).collect() }
 }
 

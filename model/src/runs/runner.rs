@@ -17,6 +17,12 @@ pub const ASSERTION: &str = "assertion";
 
 /// A model of whatever type, ready to be run.
 pub trait Runner: Send + Sync {
+    /// Ids of the properties that are checked.
+    fn properties(&self) -> Vec<&'static str>;
+
+    /// Names of the witnesses and kinds of action that must be reached.
+    fn witnesses(&self) -> Vec<String>;
+
     /// Explores the model and judges it.
     ///
     /// # Errors
@@ -55,6 +61,14 @@ pub struct Safety<M>(pub M);
 pub struct Progress<M>(pub M);
 
 impl<M: Explorable + Send> Runner for Safety<M> {
+    fn properties(&self) -> Vec<&'static str> {
+        checked_in_states(&self.0)
+    }
+
+    fn witnesses(&self) -> Vec<String> {
+        demanded(&self.0)
+    }
+
     fn run(&self, settings: &Settings<'_>) -> Result<Outcome, ExploreError> {
         let exploration = explore(&self.0, settings)?;
         let fault = found_fault(&self.0, &exploration)?;
@@ -92,6 +106,14 @@ impl<M: Explorable + Send> Runner for Safety<M> {
 }
 
 impl<M: Live + Send> Runner for Progress<M> {
+    fn properties(&self) -> Vec<&'static str> {
+        checked_with_progress(&self.0)
+    }
+
+    fn witnesses(&self) -> Vec<String> {
+        demanded(&self.0)
+    }
+
     fn run(&self, settings: &Settings<'_>) -> Result<Outcome, ExploreError> {
         let model = &self.0;
         let properties = checked_with_progress(model);
@@ -159,6 +181,15 @@ fn checked_in_states<M: Explorable>(model: &M) -> Vec<&'static str> {
 fn checked_with_progress<M: Live>(model: &M) -> Vec<&'static str> {
     let owed = model.obligations().into_iter().map(|owed| owed.property);
     with_others(checked_in_states(model), std::iter::once(model.goal_property()).chain(owed))
+}
+
+/// What must be reached, in the order in which certificates list it.
+fn demanded<M: Explorable>(model: &M) -> Vec<String> {
+    let sometimes = |property: &stateright::Property<M>| {
+        matches!(property.expectation, Expectation::Sometimes).then(|| property.name.to_owned())
+    };
+    let witnesses: Vec<String> = model.properties().iter().filter_map(sometimes).collect();
+    witnesses.into_iter().chain(model.kinds().into_iter().map(|kind| format!("action {kind}"))).collect()
 }
 
 /// The list with those of `others` that are not in it.

@@ -2,8 +2,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::judge::{Failure, judge_counts, judge_verdict};
-use super::manifest::Manifest;
+use super::judge::{Failure, judge_counts, judge_expectation, judge_verdict};
+use super::manifest::Recorded;
 use super::outcome::{Exit, Outcome, Verdict};
 use super::run::{Expect, Run};
 use crate::explore::Settings;
@@ -20,9 +20,12 @@ pub struct Performed<'a> {
 }
 
 impl<'a> Performed<'a> {
-    /// Performs `run` and judges it, its counts too if there is a manifest to compare them with.
+    /// Performs `run` and judges it, its counts too if there is something `recorded` to compare them with.
     #[must_use]
-    pub fn new(run: &'a Run, settings: &Settings<'_>, manifest: Option<&Manifest>) -> Self {
+    pub fn new(run: &'a Run, settings: &Settings<'_>, recorded: Option<Recorded<'_>>) -> Self {
+        if let Err(failure) = judge_expectation(run) {
+            return Self { run, outcome: None, failure: Some(failure) };
+        }
         let found = catch_unwind(AssertUnwindSafe(|| run.model.run(settings)));
         let outcome = match found {
             Ok(Ok(outcome)) => outcome,
@@ -34,8 +37,8 @@ impl<'a> Performed<'a> {
                 );
             }
         };
-        let recorded = |manifest: &Manifest| judge_counts(run, &outcome, manifest.find(run.name));
-        let judged = judge_verdict(run, &outcome).and_then(|()| manifest.map_or(Ok(()), recorded));
+        let counted = |recorded| judge_counts(run, &outcome, recorded);
+        let judged = judge_verdict(run, &outcome).and_then(|()| recorded.map_or(Ok(()), counted));
         Self { run, failure: judged.err(), outcome: Some(outcome) }
     }
 

@@ -5,6 +5,8 @@ use std::fs;
 
 use stateright::{Model, Property};
 
+mod recording;
+
 use super::*;
 use crate::coverage::Coverage;
 use crate::explore::{Explorable, ExploreError, Lane, Settings, Tours, Unknown, agree_with_stateright};
@@ -91,7 +93,31 @@ fn runs_exit_as_their_faults_say() {
         exit_of_run(&Run::mutant("agreed", "matched", Progress(AGREED))),
         exit_of_run(&Run::mutant("local", "ends", Progress(LOCAL))),
     ];
-    assert_eq!(exits.map(Exit::code), [0, 11, 12, 13, 14, 20, 70, 0, 0, 23, 12]);
+    assert_eq!(exits.map(Exit::code), [0, 11, 12, 13, 14, 20, 70, 0, 0, 23, 23]);
+}
+
+#[test]
+fn runs_that_violate_another_property_say_which() {
+    for (toy, found) in [
+        (Run::mutant("local", "ends", Progress(LOCAL)), "matched"),
+        (Run::mutant("unfair", "matched", Progress(UNFAIR)), "ends"),
+    ] {
+        let (exit, text) = exit_of(&toy, &Settings::default());
+        assert!(
+            exit == Exit::NotFound && text.contains(&format!("violates `{found}` where it must")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn runs_that_name_no_property_of_their_model_are_refused() {
+    let (exit, text) = exit_of(&Run::mutant("local", "mached", Progress(LOCAL)), &Settings::default());
+    assert_eq!(exit, Exit::Usage);
+    assert!(
+        text.contains("`mached`") && text.contains("it has: matched, no-stuck, ends, assertion"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -188,90 +214,16 @@ fn toys() -> Registry {
     }
 }
 
+/// The run, performed and compared with what is recorded.
+fn compared<'a>(run: &'a Run, registry: &Registry, manifest: &Manifest) -> Performed<'a> {
+    let recorded = Recorded { manifest, spec: &registry.spec_fingerprint };
+    Performed::new(run, &Settings::default(), Some(recorded))
+}
+
 fn record_of(registry: &Registry, old: &Manifest, tier: Tier) -> Manifest {
     let performed: Vec<_> =
         registry.of_tier(tier).map(|run| Performed::new(run, &Settings::default(), None)).collect();
     recorded(registry, old, &performed)
-}
-
-#[test]
-fn record_survives_its_file() {
-    let manifest = record_of(&toys(), &Manifest::default(), Tier::Nightly);
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("runs.toml");
-    fs::write(&path, manifest.to_text().unwrap()).unwrap();
-    assert_eq!(Manifest::read(&path).unwrap(), manifest);
-    fs::write(&path, "[[run]]\nname = 'x'\n").unwrap();
-    assert!(matches!(Manifest::read(&path), Err(ManifestError::Malformed { .. })));
-    assert!(matches!(Manifest::read(folder.path()), Err(ManifestError::Unreadable { .. })));
-}
-
-#[test]
-fn record_makes_moved_counts_fail() {
-    let registry = toys();
-    let mut manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
-    let run = &registry.runs[0];
-    assert!(Performed::new(run, &Settings::default(), Some(&manifest)).failure.is_none());
-    manifest.records[0].unique = 50;
-    let failure = Performed::new(run, &Settings::default(), Some(&manifest)).failure.unwrap();
-    assert_eq!(failure.exit.code(), 21);
-    let moved = "moved: unique states 50 → 58 (+16.0 %); if that is meant, run `lockstep-check record` and review the change";
-    assert_eq!(failure.text, moved);
-}
-
-#[test]
-fn record_makes_unlisted_and_changed_runs_fail() {
-    let registry = toys();
-    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
-    let unlisted = Performed::new(&registry.runs[1], &Settings::default(), Some(&manifest)).failure.unwrap();
-    assert_eq!(unlisted.exit, Exit::Moved);
-    let changed = Run::holds("local", Progress(AGREED));
-    let changed = Performed::new(&changed, &Settings::default(), Some(&manifest)).failure.unwrap();
-    assert!(changed.text.contains("with this expectation"), "{}", changed.text);
-}
-
-#[test]
-fn record_keeps_what_was_not_performed() {
-    let mut registry = toys();
-    let nightly = record_of(&registry, &Manifest::default(), Tier::Nightly);
-    assert_eq!(record_of(&registry, &nightly, Tier::Quick), nightly);
-    registry.spec_fingerprint = "4567".to_owned();
-    let later = record_of(&registry, &nightly, Tier::Quick);
-    assert_eq!((later.records[0].spec.as_str(), later.records[1].spec.as_str()), ("4567", "0123"));
-    let proved = Proved::new(&registry, &later);
-    assert_eq!(proved.classes.len(), 1, "the nightly class is proved for an earlier specification only");
-    assert!(checks_text(&registry, &later, &NO_COVERAGE).contains("nightly (an earlier specification)"));
-}
-
-#[test]
-fn record_writes_what_differs() {
-    let registry = toys();
-    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
-    let folder = tempfile::tempdir().unwrap();
-    let places = Places { manifest: folder.path().join("runs.toml"), root: folder.path().to_owned() };
-    let files = files(&registry, &manifest, &NO_COVERAGE, &places).unwrap();
-    assert_eq!(stale(&files).len(), 3);
-    assert_eq!(write(&files).unwrap().len(), 3);
-    assert!(stale(&files).is_empty());
-    fs::write(folder.path().join("CHECKS.md"), "edited").unwrap();
-    assert_eq!(stale(&files), [folder.path().join("CHECKS.md")]);
-    let nowhere = Places { root: folder.path().join("missing"), ..places };
-    let lost = super::files(&registry, &manifest, &NO_COVERAGE, &nowhere).unwrap();
-    assert!(matches!(write(&lost), Err(RecordError::Unwritable { .. })));
-}
-
-#[test]
-fn record_text_of_checks() {
-    let registry = toys();
-    let manifest = record_of(&registry, &Manifest::default(), Tier::Quick);
-    insta::assert_snapshot!(checks_text(&registry, &manifest, &NO_COVERAGE));
-}
-
-#[test]
-fn record_text_of_proved() {
-    let registry = toys();
-    let manifest = record_of(&registry, &Manifest::default(), Tier::Nightly);
-    insta::assert_snapshot!(Proved::new(&registry, &manifest).to_text().unwrap());
 }
 
 #[test]
@@ -311,6 +263,14 @@ fn outcome_unknown_says_why() {
 struct Broken;
 
 impl Runner for Broken {
+    fn properties(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    fn witnesses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     fn run(&self, _settings: &Settings<'_>) -> Result<Outcome, ExploreError> {
         panic!("broken on purpose")
     }

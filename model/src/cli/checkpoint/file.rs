@@ -3,13 +3,14 @@
 //! It is written beside its place and then moved there, so that a process that is killed leaves the one before. The checksum is over
 //! all before it and is looked at before anything is believed.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 
 use std::hash::Hasher;
 
 use crate::ci::Fingerprints;
+use crate::cli::files::replace;
 use crate::explore::{Fingerprinter, Snapshot};
 use crate::runs::{Exit, Registry, Run};
 use serde::{Deserialize, Serialize};
@@ -126,19 +127,9 @@ impl CheckpointError {
     }
 }
 
-/// Writes a checkpoint of `subject` to `path`, whole or not at all.
+/// Writes a checkpoint of `subject` to `path`, which was examined, whole or not at all.
 pub(super) fn write(path: &Path, subject: &Subject, snapshot: &Snapshot<'_>) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.map_or(Ok(()), fs::create_dir_all)?;
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".part");
-    let unfinished = PathBuf::from(unfinished);
-    let written = write_to(&unfinished, subject, snapshot).and_then(|()| fs::rename(&unfinished, path));
-    if written.is_err() {
-        // Whatever filled the disk must not stay; that it may not be there at all is as good.
-        drop(fs::remove_file(&unfinished));
-    }
-    written
+    replace(path, |unfinished| write_to(unfinished, subject, snapshot))
 }
 
 fn write_to(path: &Path, subject: &Subject, snapshot: &Snapshot<'_>) -> io::Result<()> {

@@ -1,16 +1,17 @@
 //! `check`: performs runs, judges them, and leaves behind what other tools read.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::ci::{Certificate, Findings};
 use crate::explain::Trace;
 use crate::report::grouped;
-use crate::runs::{Exit, Failure, Manifest, Performed, Places, Registry, Run, Tier, Verdict};
+use crate::runs::{Exit, Failure, Manifest, Places, Recorded, Registry, Run, Tier, Verdict};
 
 use super::{Session, Trouble, perform};
 use crate::cli::checkpoint::{Checkpoints, Subject};
+use crate::cli::files::{examine_replaced, examine_text};
 use crate::cli::options::{Effort, Kept, Outputs, Part};
-use crate::cli::outputs::{conclude, write};
+use crate::cli::outputs::{conclude, write_trace};
 use crate::cli::watch::{Display, Stop};
 use crate::screen::{Screen, tell};
 
@@ -39,6 +40,8 @@ pub(crate) struct Check {
 /// Performs runs and judges them.
 pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Result<Exit, Trouble> {
     refuse_several(check)?;
+    check.outputs.examine()?;
+    check.trace.as_deref().map_or(Ok(()), examine_text)?;
     let listed = listed(registry, &check.names, check.tier)?;
     let manifest = Manifest::read(&places.manifest)?;
     let runs = dealt(listed, check.part, &manifest)?;
@@ -46,26 +49,44 @@ pub(crate) fn check(registry: &Registry, places: &Places, check: &Check) -> Resu
         settings: check.effort.into(),
         memory: check.effort.memory_limit()?,
         recorded: Some(&manifest),
-        judged: true,
-        display: if check.json { Display::Nothing } else { Display::of_stderr() },
+        judged: Some(Recorded { manifest: &manifest, spec: &registry.spec_fingerprint }),
+        display: Display::unless(check.json),
         screen: Screen::new(registry, check.json, check.show),
         kept: kept(registry, &runs, &check.kept)?,
-        stop: if check.kept.checkpoint.is_some() { Stop::on_signals()? } else { Stop::default() },
+        stop: Stop::on_signals()?,
     };
     let mut findings = Findings::default();
-    perform(&runs, &session, &mut |performed| {
+    let performed = perform(&runs, &session, &mut |performed| {
         let certificate = Certificate::of(performed, registry, manifest.find(performed.run.name));
-        check.outputs.leave(&certificate, performed.story(), registry)?;
+        check.outputs.leave(&certificate, performed, registry)?;
         findings.certificates.push(certificate);
-        check.trace.as_ref().map_or(Ok(()), |path| write_trace(path, performed, registry))
+        let Some(path) = &check.trace else { return Ok(()) };
+        let trace = Trace::of(performed, registry);
+        write_trace(path, trace.as_ref(), (performed.run.name, &performed.finding()))
     })?;
     if check.names.is_empty() {
         findings.failures.extend(registry.validate(&manifest).err());
     }
+    findings.failures.extend(left_out(&runs, performed.len()));
+    session.screen.print_gaps(findings.failures.len())?;
     conclude(&findings, &check.outputs.forms, registry)?;
     session.screen.complain(&findings.failures)?;
     tell_kept(&session, &findings)?;
     Ok(findings.exit())
+}
+
+/// The failure of runs that are not performed, because somebody asked for an end before.
+fn left_out(runs: &[&Run], performed: usize) -> Option<Failure> {
+    let left: Vec<&str> = runs.iter().skip(performed).map(|run| run.name).collect();
+    let text = || {
+        format!(
+            "it was asked to stop, so {} of {} runs were not performed: {}",
+            left.len(),
+            runs.len(),
+            left.join(", ")
+        )
+    };
+    (!left.is_empty()).then(|| Failure::new(Exit::Budget, text()))
 }
 
 /// Refuses what can only be said of one run.
@@ -86,7 +107,8 @@ fn refuse_several(check: &Check) -> Result<(), Trouble> {
 
 fn kept(registry: &Registry, runs: &[&Run], kept: &Kept) -> Result<Option<Checkpoints>, Trouble> {
     let ([run], true) = (runs, kept.checkpoint.is_some() || kept.resume.is_some()) else { return Ok(None) };
-    let (subject, path) = (Subject::of(run, registry), kept.checkpoint.clone());
+    let path = kept.checkpoint.as_deref().map(examine_replaced).transpose()?;
+    let subject = Subject::of(run, registry);
     Ok(Some(Checkpoints::new(subject, path, kept.checkpoint_every, kept.resume.as_deref())?))
 }
 
@@ -119,19 +141,4 @@ fn dealt<'a>(runs: Vec<&'a Run>, part: Part, manifest: &Manifest) -> Result<Vec<
     let Some(asked) = part.shard else { return Ok(runs) };
     let shard = asked.resolve(&|variable| std::env::var(variable).ok())?;
     Ok(shard.deal(&runs, manifest))
-}
-
-/// Writes the counterexample of a run, and says what became of it on standard error, where it disturbs no JSON.
-fn write_trace(path: &Path, performed: &Performed<'_>, registry: &Registry) -> Result<(), Trouble> {
-    let (shown, name) = (path.display(), performed.run.name);
-    let Some(trace) = Trace::of(performed, registry) else {
-        let finding = performed.finding();
-        tell(format_args!("{name}: {finding}, so there is no counterexample; {shown} is not written"));
-        return Ok(());
-    };
-    write(path, &trace.to_json().map_err(std::io::Error::from)?)?;
-    tell(format_args!(
-        "wrote {shown}; `lockstep-check explain {shown}` shows it, `lockstep-check replay {shown}` repeats it"
-    ));
-    Ok(())
 }

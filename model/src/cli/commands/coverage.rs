@@ -1,15 +1,21 @@
 //! `coverage`: what the proofs of a tier reach, all together.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use crate::coverage::{Coverage, Reached};
 use crate::explore::Settings;
 use crate::runs::{Exit, Failure, Performed, Purpose, Registry, Run, Tier};
+use serde_json::json;
 
 use super::{Trouble, first_failure};
 
 /// Performs the proofs of a tier and shows which run is the first to reach each point.
-pub(crate) fn coverage(registry: &Registry, tier: Tier, settings: &Settings) -> Result<Exit, Trouble> {
+pub(crate) fn coverage(
+    registry: &Registry,
+    tier: Tier,
+    json: bool,
+    settings: &Settings,
+) -> Result<Exit, Trouble> {
     let proofs: Vec<&Run> = registry.of_tier(tier).filter(|run| run.purpose == Purpose::Proof).collect();
     let performed: Vec<Performed<'_>> =
         proofs.into_iter().map(|run| Performed::new(run, settings, None)).collect();
@@ -17,7 +23,11 @@ pub(crate) fn coverage(registry: &Registry, tier: Tier, settings: &Settings) -> 
         return Err(Trouble::Failure(failure));
     }
     let coverage = Coverage::of(&performed.iter().collect::<Vec<_>>());
-    show(&coverage)?;
+    if json {
+        show_json(&coverage)?
+    } else {
+        show(&coverage)?
+    }
     judge(&coverage).map(|()| Exit::Ok)
 }
 
@@ -44,14 +54,26 @@ fn gaps_text(gaps: &[String]) -> String {
     )
 }
 
+/// The points that are told: those that are drawn, and others if they are reached.
+fn told(coverage: &Coverage) -> impl Iterator<Item = &Reached> {
+    coverage.0.iter().filter(|reached| !reached.is_undrawn() || reached.by.is_some())
+}
+
 fn show(coverage: &Coverage) -> Result<(), Trouble> {
     let mut out = anstream::stdout().lock();
     let width = coverage.0.iter().map(|reached| reached.point.chars().count()).max().unwrap_or(0);
-    let told = coverage.0.iter().filter(|reached| !reached.is_undrawn() || reached.by.is_some());
-    for Reached { point, by, excuse } in told {
+    for Reached { point, by, excuse } in told(coverage) {
         let by =
             by.map_or_else(|| excuse.map_or("-".to_owned(), |excuse| format!("({excuse})")), str::to_owned);
         writeln!(out, "{point:<width$}  {by}")?;
+    }
+    Ok(())
+}
+
+fn show_json(coverage: &Coverage) -> Result<(), Trouble> {
+    let mut out = io::stdout().lock();
+    for Reached { point, by, excuse } in told(coverage) {
+        writeln!(out, "{}", json!({ "point": point, "run": by, "excuse": excuse }))?;
     }
     Ok(())
 }

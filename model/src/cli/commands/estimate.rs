@@ -51,7 +51,7 @@ pub(crate) fn estimate(
 ) -> Result<Exit, Trouble> {
     let run = registry.named(&[name]).map_err(Trouble::Failure)?.swap_remove(0);
     let (recorded, levels) = (recorded_states(run, places)?, Levels::read(&places.levels())?);
-    let display = if json { Display::Nothing } else { Display::of_stderr() };
+    let display = Display::unless(json);
     let watch = Watch::new(run.name, None, effort.memory_limit()?, display);
     let mut settings = Settings { observer: Some(&watch), ..effort.into() };
     if settings.most_states.is_none() {

@@ -11,6 +11,7 @@ use crate::runs::{Exit, Failure, Performed, Registry, Run};
 use crate::screen::terminal_width;
 
 use super::Trouble;
+use crate::cli::files::examine_text;
 use crate::cli::options::Effort;
 use crate::cli::outputs::write;
 use crate::cli::watch::{Display, Watch};
@@ -34,6 +35,7 @@ pub(crate) struct Explain {
 
 /// Shows a counterexample.
 pub(crate) fn explain(registry: &Registry, explain: &Explain) -> Result<Exit, Trouble> {
+    explain.output.as_deref().map_or(Ok(()), examine_text)?;
     let path = Path::new(&explain.trace);
     let trace = if path.is_file() {
         read(path)?

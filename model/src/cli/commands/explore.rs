@@ -10,6 +10,7 @@ use crate::screen::tell;
 use super::Trouble;
 use super::explain::{explored, read, run_called};
 use crate::cli::browser::{Api, Opened, listen, serve, stand_alone};
+use crate::cli::files::examine_text;
 use crate::cli::options::Effort;
 use crate::cli::outputs::write;
 
@@ -41,6 +42,7 @@ fn write_page(registry: &Registry, explore: &Explore, path: &Path) -> Result<Exi
         let text = "--output writes the page of one counterexample; name a trace file or a run";
         return Err(Trouble::Failure(Failure::new(Exit::Usage, text)));
     };
+    examine_text(path)?;
     let trace = match file(name) {
         Some(file) => read(file)?,
         None => explored(run_called(name, registry)?, registry, &explore.effort)?,

@@ -27,6 +27,7 @@ pub(crate) struct Merge {
 
 /// Merges certificates and judges the whole.
 pub(crate) fn merge(registry: &Registry, places: &Places, merge: &Merge) -> Result<Exit, Trouble> {
+    merge.forms.examine()?;
     let runs = check::listed(registry, &merge.names, merge.tier)?;
     let manifest = Manifest::read(&places.manifest)?;
     let mut sources = Vec::new();
@@ -55,15 +56,17 @@ fn collect(path: &Path, sources: &mut Vec<Source>) -> Result<(), Trouble> {
     for file in files {
         if file.is_dir() {
             collect(&file, sources)?;
-        } else if file.extension().is_some_and(|extension| extension == "json") && !hidden(&file) {
+        } else if is_certificate(&file) {
             read(&file, sources)?;
         }
     }
     Ok(())
 }
 
-fn hidden(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+/// Whether a file of a folder is a certificate by its name, and neither unfinished nor the trace that `--artifacts` puts beside it.
+fn is_certificate(path: &Path) -> bool {
+    let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+    name.ends_with(".json") && !name.ends_with(".trace.json") && !name.starts_with('.')
 }
 
 /// A file has one certificate, or one a line as `check --json` prints them.

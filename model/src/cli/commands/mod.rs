@@ -24,7 +24,7 @@ pub(crate) use list::list;
 pub(crate) use merge::{Merge, merge};
 pub(crate) use mutate::mutate;
 pub(crate) use new::new;
-pub(crate) use record::{compare, record};
+pub(crate) use record::{Recording, record};
 pub(crate) use replay::replay;
 pub(crate) use sim::{Sim, sim};
 pub(crate) use validate::validate;
@@ -34,10 +34,11 @@ use std::path::PathBuf;
 
 use crate::ci::ShardError;
 use crate::explore::{Keeper, Settings};
-use crate::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Run};
+use crate::runs::{Exit, Failure, Manifest, ManifestError, Performed, RecordError, Recorded, Run};
 use thiserror::Error;
 
 use crate::cli::checkpoint::{CheckpointError, Checkpoints};
+use crate::cli::files::TargetError;
 use crate::cli::watch::{Display, MemoryLimit, Stop, Watch};
 use crate::screen::Screen;
 
@@ -81,6 +82,9 @@ pub(crate) enum Trouble {
         /// What is wrong.
         source: io::Error,
     },
+    /// A file cannot be written where it was asked for.
+    #[error(transparent)]
+    Target(#[from] TargetError),
     /// Traces of a running group cannot be judged.
     #[error(transparent)]
     Traces(#[from] crate::validate::LogError),
@@ -101,9 +105,9 @@ impl Trouble {
             Self::Checkpoint(error) => error.exit(),
             Self::Failure(failure) => failure.exit,
             Self::New(error) => error.exit(),
-            Self::Shard(_) | Self::Traces(_) => Exit::Usage,
-            Self::Manifest(_)
-            | Self::NoCertificate { .. }
+            Self::Shard(_) | Self::Target(_) | Self::Traces(_) => Exit::Usage,
+            Self::Manifest(error) => error.exit(),
+            Self::NoCertificate { .. }
             | Self::Output(_)
             | Self::Record(_)
             | Self::Unreadable { .. }
@@ -116,9 +120,10 @@ impl Trouble {
 struct Session<'a> {
     settings: Settings<'static>,
     memory: Option<MemoryLimit>,
-    /// What is recorded of the runs; they are compared with it if they are `judged` by it.
+    /// What is recorded of the runs, for whoever looks on.
     recorded: Option<&'a Manifest>,
-    judged: bool,
+    /// What the runs are compared with.
+    judged: Option<Recorded<'a>>,
     display: Display,
     screen: Screen<'a>,
     /// Where the only run is kept.
@@ -133,13 +138,13 @@ impl Session<'_> {
         let watch = watch.until(self.stop.clone());
         let keeper = self.kept.as_ref().map(|kept| kept as &dyn Keeper);
         let settings = Settings { observer: Some(&watch), keeper, ..self.settings };
-        let performed = Performed::new(run, &settings, self.recorded.filter(|_| self.judged));
+        let performed = Performed::new(run, &settings, self.judged);
         watch.clear();
         performed
     }
 }
 
-/// Performs runs, shows each as soon as it is done, and hands it to `each`.
+/// Performs runs until somebody asks for an end, shows each as soon as it is done, and hands it to `each`.
 fn perform<'a>(
     runs: &[&'a Run],
     session: &Session<'_>,
@@ -151,6 +156,9 @@ fn perform<'a>(
         session.screen.show(&performed, session.recorded)?;
         each(&performed)?;
         all.push(performed);
+        if session.stop.is_asked() {
+            break;
+        }
     }
     session.screen.sum_up(&all)?;
     Ok(all)

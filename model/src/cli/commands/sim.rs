@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, available_parallelism};
 use std::time::{Duration, Instant};
 
+use crate::explain::Trace;
 use crate::explore::{ExploreError, Wandered};
 use crate::report::{Story, grouped};
 use crate::runs::{Exit, Expect, Failure, Registry, Run, Sampled, Verdict, judge_fault};
@@ -16,7 +18,9 @@ use serde_json::json;
 
 use super::Trouble;
 use crate::cli::chance::Chance;
+use crate::cli::files::examine_text;
 use crate::cli::options::Effort;
+use crate::cli::outputs::write_trace;
 use crate::cli::watch::MemoryLimit;
 use crate::screen::Screen;
 
@@ -32,6 +36,8 @@ pub(crate) struct Sim {
     pub(crate) steps: u64,
     /// Whether to print JSON.
     pub(crate) json: bool,
+    /// Where to write the counterexample.
+    pub(crate) trace: Option<PathBuf>,
     /// How much it may cost.
     pub(crate) effort: Effort,
 }
@@ -39,6 +45,7 @@ pub(crate) struct Sim {
 /// Walks through a run's model and judges what the walks meet.
 pub(crate) fn sim(registry: &Registry, sim: &Sim) -> Result<Exit, Trouble> {
     let run = registry.named(std::slice::from_ref(&sim.name)).map_err(Trouble::Failure)?.swap_remove(0);
+    sim.trace.as_deref().map_or(Ok(()), examine_text)?;
     let swarm = Swarm::walk(run, sim, sim.effort.memory_limit()?);
     if let Some(refused) = &swarm.refused {
         return Err(Trouble::Failure(Failure::new(Exit::Internal, format!("{} {refused}", run.name))));
@@ -48,6 +55,9 @@ pub(crate) fn sim(registry: &Registry, sim: &Sim) -> Result<Exit, Trouble> {
         print_json(run, sim, &swarm, failure.as_ref())?;
     } else {
         print(registry, run, &swarm, (&said(sim, &swarm), failure.as_ref()))?;
+    }
+    if let Some(path) = &sim.trace {
+        write_trace(path, swarm.trace(run, registry).as_ref(), (run.name, &said(sim, &swarm)))?;
     }
     Ok(failure.map_or(Exit::Ok, |failure| failure.exit))
 }
@@ -178,6 +188,21 @@ impl Swarm {
         };
         thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
         swarm.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counterexample that was met first.
+    fn trace(&self, run: &Run, registry: &Registry) -> Option<Trace> {
+        let Some((_, Verdict::Fault { kind, property }, story)) = &self.fault else { return None };
+        Some(Trace {
+            run: run.name.to_owned(),
+            params: run.params.clone(),
+            spec: registry.spec_fingerprint.clone(),
+            model: crate::FINGERPRINT.to_owned(),
+            kind: *kind,
+            property: property.clone(),
+            sentence: registry.sentence(property).to_owned(),
+            story: story.clone(),
+        })
     }
 
     /// The next seed to walk with, by its place; `None` when all are claimed or nothing more counts.

@@ -9,6 +9,12 @@ const DEFAULT_SIXTEENTHS: u64 = 15;
 /// Part of all memory that must stay free, as a divisor: other programs, and the kernel, take some at any time.
 const FREE_DIVISOR: u64 = 32;
 
+/// Bytes that a search may take between two looks. Where the address space ends no allocation fails gently, so they count as taken.
+const BLOCK_BYTES: u64 = 64 << 20;
+
+/// Part of the limit at which it is told, in per cent.
+const NEAR_PERCENT: u64 = 80;
+
 /// A number of bytes, as the command line gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) u64);
@@ -41,7 +47,7 @@ pub(crate) struct Memory {
     pub(crate) resident: u64,
     /// What can still be taken.
     pub(crate) free: u64,
-    /// What there is: of the machine, or of the smallest control group around the process.
+    /// What there is: of the machine, of the smallest control group around the process, or of its address space (`ulimit -v`).
     pub(crate) total: u64,
 }
 
@@ -60,6 +66,16 @@ impl MemoryLimit {
         let total = machine.memory()?.total;
         let most = asked.map_or(total / 16 * DEFAULT_SIXTEENTHS, |asked| asked.0);
         Some(Self { machine, most, least_free: total / FREE_DIVISOR })
+    }
+
+    /// Bytes at which the run will be given up, as far as can be told now.
+    pub(crate) fn end(&self, memory: &Memory) -> u64 {
+        self.most.min(memory.resident.saturating_add(memory.free.saturating_sub(self.least_free)))
+    }
+
+    /// Whether the process has so much, if `ahead` more bytes are taken, that whoever looks on should know of the end.
+    pub(crate) fn is_near(&self, memory: &Memory, ahead: u64) -> bool {
+        memory.resident.saturating_add(ahead) > self.end(memory) / 100 * NEAR_PERCENT
     }
 
     /// Whether the process has too much, or the machine too little, if `ahead` more bytes are taken.
@@ -110,11 +126,20 @@ impl Machine {
         let resident = kibibytes(&status, "VmRSS:")?;
         let (mut total, mut free) =
             (kibibytes(&machine, "MemTotal:")?, kibibytes(&machine, "MemAvailable:")?);
-        for (limit, left) in self.groups() {
+        let space = self.address_space(&status);
+        for (limit, left) in self.groups().into_iter().chain(space) {
             total = total.min(limit);
             free = free.min(left);
         }
         Some(Memory { resident, free, total })
+    }
+
+    /// Limit and what is left of it, of the process's address space, if it has one.
+    fn address_space(&self, status: &str) -> Option<(u64, u64)> {
+        let limits = self.read("proc/self/limits")?;
+        let limit = field(&limits, "Max address space")?;
+        let taken = kibibytes(status, "VmSize:")?.saturating_add(BLOCK_BYTES);
+        Some((limit, limit.saturating_sub(taken)))
     }
 
     /// Limit and what is left of it, of each control group around the process that has a limit.
@@ -208,6 +233,33 @@ mod tests {
         put(folder.path(), "sys/fs/cgroup/memory/job/memory.limit_in_bytes", "52428800\n");
         put(folder.path(), "sys/fs/cgroup/memory/job/memory.usage_in_bytes", "52428800\n");
         assert_eq!(machine.memory(), Some(Memory { resident: 2 * MIB, free: 0, total: 50 * MIB }));
+    }
+
+    #[test]
+    fn memory_is_that_of_a_bounded_address_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let machine = machine(folder.path());
+        let limits = |soft: &str| {
+            format!("Limit  Soft  Hard  Units\nMax address space         {soft}   unlimited   bytes\n")
+        };
+        put(folder.path(), "proc/self/status", "VmSize:\t  10240 kB\nVmRSS:\t    2048 kB\n");
+        put(folder.path(), "proc/self/limits", &limits("104857600"));
+        let bounded = Memory { resident: 2 * MIB, free: 26 * MIB, total: 100 * MIB };
+        assert_eq!(machine.memory(), Some(bounded));
+        put(folder.path(), "proc/self/limits", &limits("unlimited"));
+        assert_eq!(machine.memory().map(|memory| memory.total), Some(1024 * MIB));
+    }
+
+    #[test]
+    fn memory_limit_is_near_before_it_is_spent() {
+        let folder = tempfile::tempdir().unwrap();
+        let limit = MemoryLimit::new(machine(folder.path()), Some(Bytes(100 * MIB))).unwrap();
+        let with = |resident, free| Memory { resident: resident * MIB, free: free * MIB, total: 1024 * MIB };
+        assert!(!limit.is_near(&with(79, 500), 0) && limit.is_near(&with(81, 500), 0));
+        assert!(limit.is_near(&with(79, 500), 2 * MIB), "what is about to be taken counts");
+        assert_eq!(limit.end(&with(50, 500)), 100 * MIB);
+        assert_eq!(limit.end(&with(50, 42)), 60 * MIB, "32 MiB of the machine must stay free");
+        assert!(limit.is_near(&with(50, 42), 0) && !limit.is_spent(&with(50, 42), 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::explore::{Pulse, forecast};
 use crate::report::grouped;
+use crate::screen::{DEFAULT_WIDTH, stderr_width};
 
 const DRAW_EVERY: Duration = Duration::from_millis(200);
 const LOG_EVERY: Duration = Duration::from_secs(10);
@@ -25,6 +26,11 @@ impl Display {
     /// The display for people, on standard error.
     pub(crate) fn of_stderr() -> Self {
         if io::stderr().is_terminal() { Self::Bar } else { Self::Lines }
+    }
+
+    /// The display for people, unless there is output for `machines`.
+    pub(crate) fn unless(machines: bool) -> Self {
+        if machines { Self::Nothing } else { Self::of_stderr() }
     }
 
     const fn interval(self) -> Option<Duration> {
@@ -68,11 +74,14 @@ impl Meter {
             return;
         };
         self.next = reading.pulse.elapsed + interval;
-        let line = reading.line();
         let mut out = io::stderr().lock();
         let written = match self.display {
-            Display::Bar => write!(out, "\r\x1b[2K{} {line}", bar(reading)).and_then(|()| out.flush()),
-            Display::Lines | Display::Nothing => writeln!(out, "{}: {line}", self.name),
+            Display::Bar => {
+                // The last column stays free: a terminal that is full to it may go to the next line.
+                let line = reading.drawn(stderr_width().unwrap_or(DEFAULT_WIDTH).saturating_sub(1));
+                write!(out, "\r\x1b[2K{line}").and_then(|()| out.flush())
+            }
+            Display::Lines | Display::Nothing => writeln!(out, "{}: {}", self.name, reading.line()),
         };
         self.drawn = written.is_ok() && self.display == Display::Bar;
     }
@@ -95,19 +104,39 @@ impl Reading<'_> {
         recorded.or_else(|| forecast(self.pulse.levels).map(|states| (states.max(unique), false)))
     }
 
-    /// The reading in one line.
+    /// The reading in one line, without bound.
     fn line(&self) -> String {
+        self.fields().join(", ")
+    }
+
+    /// The bar and as many fields behind it, from the left, as `most` columns hold; not even the bar where it is too long.
+    fn drawn(&self, most: usize) -> String {
+        let mut drawn = bar(self);
+        for (index, field) in self.fields().into_iter().enumerate() {
+            let longer = format!("{drawn}{}{field}", if index == 0 { " " } else { ", " });
+            if longer.chars().count() > most {
+                break;
+            }
+            drawn = longer;
+        }
+        drawn.chars().take(most).collect()
+    }
+
+    /// What there is to say, the most important first.
+    fn fields(&self) -> Vec<String> {
         let Pulse { counts, frontier, levels, elapsed, .. } = *self.pulse;
         let rate = u128::from(counts.unique) * 1_000 / elapsed.as_millis().max(1);
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
         let mut parts = vec![
-            format!("{} states, {}/s", grouped(counts.unique), grouped(rate)),
-            format!("depth {}, {} to expand{}", counts.depth, grouped(frontier), growth(levels)),
+            format!("{} states", grouped(counts.unique)),
+            format!("{}/s", grouped(rate)),
+            format!("depth {}", counts.depth),
+            format!("{} to expand{}", grouped(frontier), growth(levels)),
         ];
         parts.extend(self.resident.map(|bytes| format!("{} MiB", grouped(bytes >> 20))));
         parts.push(format!("{} s", elapsed.as_secs()));
         parts.push(self.left(rate));
-        parts.join(", ")
+        parts
     }
 
     fn left(&self, rate: u64) -> String {
@@ -162,6 +191,18 @@ mod tests {
         let line = "20,000 states, 10,000/s, depth 12, 500 to expand (each level × 1.10), 3 MiB, 2 s, about 2 s left (as recorded)";
         assert_eq!(reading.line(), line);
         assert_eq!(bar(&reading), "██████████░░░░░░░░░░");
+        assert_eq!(reading.drawn(200), format!("██████████░░░░░░░░░░ {line}"));
+    }
+
+    #[test]
+    fn meter_keeps_to_the_terminal() {
+        let pulse = pulse(&[100, 110]);
+        let reading = Reading { pulse: &pulse, resident: Some(3 << 20), recorded: Some(40_000) };
+        for most in 0..160 {
+            assert!(reading.drawn(most).chars().count() <= most, "{}", reading.drawn(most));
+        }
+        assert_eq!(reading.drawn(58), "██████████░░░░░░░░░░ 20,000 states, 10,000/s, depth 12");
+        assert_eq!(reading.drawn(9), "█████████");
     }
 
     #[test]

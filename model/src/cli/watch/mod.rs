@@ -15,7 +15,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::explore::{Observer, Pulse, Unknown};
+use crate::report::grouped;
+use crate::screen::tell;
 
+use memory::Memory;
 use meter::{Meter, Reading};
 
 /// Time between two looks at the machine's memory.
@@ -34,6 +37,8 @@ pub(crate) struct Watch {
 struct Looked {
     meter: Meter,
     next: Duration,
+    /// Whether it was told that memory is near its end.
+    warned: bool,
     first: Option<u64>,
     resident: Option<u64>,
 }
@@ -47,7 +52,7 @@ impl Watch {
         display: Display,
     ) -> Self {
         let meter = Meter::new(name, display);
-        let looked = Looked { meter, next: Duration::ZERO, first: None, resident: None };
+        let looked = Looked { meter, next: Duration::ZERO, warned: false, first: None, resident: None };
         Self { limit, recorded, stop: Stop::default(), looked: Mutex::new(looked) }
     }
 
@@ -76,8 +81,20 @@ impl Watch {
         if limit.is_spent(&memory, pulse.ahead) {
             return ControlFlow::Break(Unknown::Memory);
         }
+        if !looked.warned && limit.is_near(&memory, pulse.ahead) {
+            looked.warned = true;
+            looked.meter.clear();
+            tell(format_args!("{}", warning(&memory, pulse.ahead, limit)));
+        }
         ControlFlow::Continue(())
     }
+}
+
+/// That memory will end, before it does.
+fn warning(memory: &Memory, ahead: u64, limit: &MemoryLimit) -> String {
+    let [taken, end] =
+        [memory.resident.saturating_add(ahead), limit.end(memory)].map(|bytes| grouped(bytes >> 20));
+    format!("memory: {taken} MiB of {end} MiB; the run stops politely at {end} MiB")
 }
 
 impl Observer for Watch {
