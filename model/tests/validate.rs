@@ -144,11 +144,17 @@ impl Scribe {
     }
 
     fn verdict(&self) -> Verdict {
+        self.verdict_with(0, "")
+    }
+
+    /// The verdict with a rest of a line at the end of a rank's trace.
+    fn verdict_with(&self, rank_with: usize, rest: &str) -> Verdict {
         let folder = tempfile::tempdir().unwrap();
         let write = |(rank, lines): (usize, &Vec<LineOf>)| -> PathBuf {
             let path = folder.path().join(format!("{rank}.ndjson"));
             let lines = lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n");
-            fs::write(&path, lines.collect::<String>()).unwrap();
+            let rest = if rank == rank_with { rest } else { "" };
+            fs::write(&path, lines.collect::<String>() + rest).unwrap();
             path
         };
         let paths: Vec<PathBuf> = self.lines.iter().enumerate().map(write).collect();
@@ -214,4 +220,47 @@ fn validate_convicts_a_forward_that_finishes_before_all_have_launched() {
         divergence.happened.contains("for a forward that it launched and others did not"),
         "{divergence}"
     );
+    assert!(divergence.happened.contains("1.ndjson (rank 1) after line"), "{divergence}");
+}
+
+/// The first line of rank 0, and what is said of a file with this text instead, beside a sound one of rank 1.
+fn unjudged(change: impl Fn(&str) -> Vec<u8>) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let scribe = Scribe::new();
+    let line = |rank: usize| serde_json::to_string(&scribe.lines[rank][0]).unwrap() + "\n";
+    let paths = ["0", "1"].map(|name| folder.path().join(name));
+    fs::write(&paths[0], change(&line(0))).unwrap();
+    fs::write(&paths[1], line(1)).unwrap();
+    let text = |verdict| match verdict {
+        Verdict::Unjudged(error) => error.to_string(),
+        Verdict::Valid(_) | Verdict::Diverges(_) => panic!("{verdict:?}"),
+    };
+    validate(&paths).into_iter().map(text).collect()
+}
+
+#[test]
+fn validate_says_why_a_first_line_is_none() {
+    let said = |change: fn(&str) -> Vec<u8>, why: &str| {
+        let all = unjudged(change);
+        assert!(all[0].contains(why), "{why}: {all:?}");
+        assert!(all[1].contains("a file that could not be read, or is not named"), "{all:?}");
+    };
+    said(|_| Vec::new(), "the file is empty");
+    said(|_| vec![0; 5000], "the first line has no end, and no line of a trace is there in its 5000 bytes");
+    said(|line| line.replace("\"ranks\":2", "\"ranks\":-2").into(), "invalid value: integer `-2`");
+    said(|line| format!("\u{feff}{line}").into(), "cannot be read: expected value");
+    said(|line| line.replace("decode", "encode").into(), "unknown variant");
+    said(|_| b"\"received\"\n".to_vec(), "its beginning is missing");
+}
+
+#[test]
+fn validate_sees_bytes_after_the_end() {
+    let mut scribe = Scribe::new();
+    scribe.launch();
+    scribe.see(1, Fact::Broken);
+    scribe.round();
+    let closed = scribe.verdict_with(0, "");
+    assert!(matches!(closed, Verdict::Valid(_)), "{closed:?}");
+    let Verdict::Unjudged(error) = scribe.verdict_with(0, "abc") else { panic!("{closed:?}") };
+    assert!(error.to_string().contains("3 bytes follow the line that closes the trace"), "{error}");
 }

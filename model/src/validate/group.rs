@@ -7,11 +7,12 @@ use crate::validate::rank::{Meeting, Rank, Step};
 use crate::validate::report::{Divergence, Report};
 use crate::validate::surroundings::Judged;
 
-/// Checks that there is one trace of each rank and that all are of one configuration; brings them into the order of ranks.
+/// Checks that there is one trace of each rank and that all are of one configuration; brings them into the order of ranks. A trace that is
+/// not there may be one that could not be read.
 ///
 /// # Errors
 /// What is missing, or there twice, or differs.
-pub fn complete(mut logs: Vec<Log>) -> Result<Vec<Log>, LogError> {
+pub fn complete(mut logs: Vec<Log>, some_unread: bool) -> Result<Vec<Log>, LogError> {
     logs.sort_by_key(|log| log.header.rank);
     let Some(first) = logs.first() else { return Ok(logs) };
     let header = &first.header;
@@ -33,6 +34,9 @@ pub fn complete(mut logs: Vec<Log>) -> Result<Vec<Log>, LogError> {
     let there = |rank: &u32| logs.iter().any(|log| log.header.rank.0 == *rank);
     let ranks = header.configuration.ranks;
     match (0..ranks).find(|rank| !there(rank)) {
+        Some(missing) if some_unread => Err(LogError::Incomplete(format!(
+            "{whose} is not judged: the trace of rank {missing} is a file that could not be read, or is not named; all {ranks} ranks' are needed"
+        ))),
         Some(missing) => Err(LogError::Incomplete(format!(
             "the trace of rank {missing} of {whose} is missing: name the traces of all {ranks} ranks"
         ))),
@@ -84,15 +88,21 @@ impl<R: Judged> Group<R> {
         self.ranks.iter().map(|rank| rank.log.line).sum()
     }
 
-    /// What a line that waits for other ranks' traces is, when those have ended.
+    /// What a line that waits for other ranks' traces is, when those have ended: which of them ends too early.
     fn waits_for_ever(&self, index: usize, why: &str) -> String {
-        let without = |rank: &usize| *rank != index && !self.meeting.control.has_entered(*rank);
-        let others: Vec<String> =
-            (0..self.ranks.len()).filter(without).map(|rank| rank.to_string()).collect();
-        let others =
-            if others.is_empty() { "the others".to_owned() } else { format!("rank {}", others.join(", ")) };
+        let others = || self.ranks.iter().enumerate().filter(|(rank, _)| *rank != index);
+        let without = |(rank, _): &(usize, &Rank<R>)| !self.meeting.control.has_entered(*rank);
+        let some_without = others().any(|other| without(&other));
+        let early = others().filter(|other| !some_without || without(other));
+        let early: Vec<String> = early
+            .map(|(rank, other)| {
+                format!("{} (rank {rank}) after line {}", other.log.path.display(), other.log.line)
+            })
+            .collect();
+        let (early, ends) = (early.join(", "), if early.len() == 1 { "ends" } else { "end" });
         format!(
-            "what the rank waits {why} completed here, and the trace of {others} ends before that (or could not be written: see that rank's log)"
+            "here the rank goes on from its wait {why}; {early} {ends} before that: either what was written is cut off, or the rank went on \
+             without the others"
         )
     }
 

@@ -71,14 +71,10 @@ impl Log {
     pub fn open(path: &Path) -> Result<Self, LogError> {
         let unreadable = |source| LogError::Unreadable { path: path.to_owned(), source };
         let mut reader = BufReader::new(File::open(path).map_err(unreadable)?);
-        let text = line(&mut reader, &mut Vec::new(), path, 1)?;
-        let damaged = |why: &str| LogError::Damaged { path: path.to_owned(), line: 1, why: why.to_owned() };
-        let text =
-            text.ok_or_else(|| damaged("the file is empty: the rank ended before it wrote anything"))?;
-        let opened = serde_json::from_slice::<LineOf<Value>>(&text);
-        let Ok(Line::Opened(header)) = opened else {
-            return Err(damaged("a trace begins with the line `opened`, and this file does not"));
-        };
+        let mut partial = Vec::new();
+        let text = line(&mut reader, &mut partial, path, 1)?;
+        let header = text.ok_or_else(|| without_a_line(&partial)).and_then(|text| opened(&text));
+        let header = header.map_err(|why| LogError::Damaged { path: path.to_owned(), line: 1, why })?;
         let log = Self { path: path.to_owned(), header, line: 1, reader, partial: Vec::new() };
         log.check_version().map(|()| log)
     }
@@ -113,10 +109,34 @@ impl Log {
         serde_json::from_slice(&text).map(Some).map_err(damaged)
     }
 
+    /// Bytes at the end that are no whole line.
+    #[must_use]
+    pub fn cut_off(&self) -> usize {
+        self.partial.len()
+    }
+
     /// The last line that was read is not what it should be.
     #[must_use]
     pub fn damaged(&self, why: String) -> LogError {
         LogError::Damaged { path: self.path.clone(), line: self.line, why }
+    }
+}
+
+/// Why there is no first line.
+fn without_a_line(partial: &[u8]) -> String {
+    match partial.len() {
+        0 => "the file is empty: the rank ended before it wrote anything".to_owned(),
+        bytes => format!("the first line has no end, and no line of a trace is there in its {bytes} bytes"),
+    }
+}
+
+/// What the first line says.
+fn opened(text: &[u8]) -> Result<Header, String> {
+    const RULE: &str = "a trace begins with the line `opened`";
+    match serde_json::from_slice::<LineOf<Value>>(text) {
+        Ok(Line::Opened(header)) => Ok(header),
+        Ok(_) => Err(format!("{RULE}, and this file with another line: its beginning is missing")),
+        Err(error) => Err(format!("{RULE}, and this one cannot be read: {error}")),
     }
 }
 

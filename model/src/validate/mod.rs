@@ -47,7 +47,8 @@ pub fn validate(paths: &[PathBuf]) -> Vec<Verdict> {
             Err(error) => verdicts.push(Verdict::Unjudged(error)),
         }
     }
-    verdicts.extend(groups.into_iter().map(|((_, name), paths)| match judge(name, &paths) {
+    let some_unread = !verdicts.is_empty();
+    verdicts.extend(groups.into_iter().map(|((_, name), paths)| match judge(name, &paths, some_unread) {
         Ok(verdict) => verdict,
         Err(error) => Verdict::Unjudged(error),
     }));
@@ -55,9 +56,9 @@ pub fn validate(paths: &[PathBuf]) -> Vec<Verdict> {
 }
 
 /// Only one group's files are open at a time.
-fn judge(name: GroupName, paths: &[PathBuf]) -> Result<Verdict, LogError> {
+fn judge(name: GroupName, paths: &[PathBuf], some_unread: bool) -> Result<Verdict, LogError> {
     let logs: Result<Vec<Log>, LogError> = paths.iter().map(|path| Log::open(path)).collect();
-    let logs = group::complete(logs?)?;
+    let logs = group::complete(logs?, some_unread)?;
     match name {
         GroupName::Decode => group::take_again::<Decode>(logs),
         GroupName::Prefill => group::take_again::<Prefill>(logs),

@@ -118,6 +118,11 @@ impl<R: Judged> Rank<R> {
                 Some(line) => line,
                 None => match self.log.read()? {
                     Some(line) => line,
+                    None if self.closing.is_some() && self.log.cut_off() > 0 => {
+                        let bytes = self.log.cut_off();
+                        let why = format!("{bytes} bytes follow the line that closes the trace");
+                        return Err(self.log.damaged(why));
+                    }
                     None => return Ok(None),
                 },
             };
