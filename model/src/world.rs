@@ -13,12 +13,15 @@
 //! are rebased only then; so a rank turns twice at most after such a moment. Nothing is lost: whatever ran ahead in the next round cannot
 //! complete there before the last rank has taken the outcome of this one, and commutes with its taking it.
 
+mod environment;
+
+pub use environment::{Environment, EventOf, FactOf, LocalOf, SiteOf, Standing};
+
 use crate::explore::Notes;
 use crate::group::Group;
 use crate::rebase::Renaming;
-use lockstep_spec::counters::Counters;
 use lockstep_spec::invariant::agreed_equal;
-use lockstep_spec::program::{Event, Posted, RankProgram};
+use lockstep_spec::program::{Event, Posted};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -42,139 +45,6 @@ pub enum Completion {
 
 /// Turns of a rank, from a moment in which all ranks are between rounds to the next, where completions come one by one.
 const MOST_TURNS: u8 = 2;
-
-/// What surrounds the ranks.
-pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'static {
-    /// The ranks.
-    type Program: RankProgram;
-    /// Bounds and choices of a run.
-    type Setting: Debug + Send + Sync + 'static;
-
-    /// The world before anything happens.
-    fn genesis(setting: &Self::Setting) -> (Vec<Self::Program>, Self);
-
-    /// Which interleavings are explored.
-    fn interleaving(setting: &Self::Setting) -> Interleaving;
-
-    /// How outcomes reach the ranks.
-    fn completion(_: &Self::Setting) -> Completion {
-        Completion::Together
-    }
-
-    /// Facts that may reach `rank` now.
-    fn facts(
-        &self,
-        setting: &Self::Setting,
-        ranks: &[Self::Program],
-        rank: usize,
-        facts: &mut Vec<FactOf<Self>>,
-    );
-
-    /// Notes that a fact was delivered.
-    fn delivered(&mut self, setting: &Self::Setting, rank: usize, fact: &FactOf<Self>);
-
-    /// The fact that the oldest device collective of `rank` has completed there.
-    fn completed(&mut self, setting: &Self::Setting, ranks: &[Self::Program], rank: usize) -> FactOf<Self>;
-
-    /// Does what a rank asks of its surroundings.
-    ///
-    /// # Errors
-    /// The property that doing it violates.
-    fn perform(
-        &mut self,
-        setting: &Self::Setting,
-        ranks: &[Self::Program],
-        rank: usize,
-        local: &LocalOf<Self>,
-    ) -> Result<(), &'static str>;
-
-    /// Notes that every rank has ended a round.
-    fn round_ended(&mut self) {}
-
-    /// Checks a state in which every rank is between rounds.
-    ///
-    /// # Errors
-    /// The violated property.
-    fn check(&self, setting: &Self::Setting, ranks: &[Self::Program]) -> Result<(), &'static str>;
-
-    /// What two ranks between rounds must have equal.
-    fn agreed_digest(rank: &Self::Program) -> u64;
-
-    /// Whether a rank is between rounds and may turn.
-    fn outside(rank: &Self::Program) -> bool;
-
-    /// Whether a rank left in order.
-    fn left(rank: &Self::Program) -> bool;
-
-    /// Whether nothing is left to do.
-    fn rested(&self, setting: &Self::Setting, ranks: &[Self::Program]) -> bool;
-
-    /// Whether delivering a fact neither aborts, nor fails, nor adds work.
-    fn benign(fact: &FactOf<Self>) -> bool;
-
-    /// The guards by which a rank decides when this happens to it, with what they say there: for drawings. What happens to another rank
-    /// alone (then `concerned` is false) may be a guard that says no here.
-    fn guards(
-        _rank: &Self::Program,
-        _action: &Action<FactOf<Self>>,
-        _concerned: bool,
-    ) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    /// Names of what all runs together should cover: facts, and what decisions do.
-    fn points() -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Notes a fact that reaches a rank.
-    fn note_fact(_fact: &FactOf<Self>, _notes: &mut Notes) {}
-
-    /// Where each slot's occupant stands in what is agreed: what a decision changes.
-    fn standings(_rank: &Self::Program) -> Vec<Standing> {
-        Vec::new()
-    }
-
-    /// Notes what a rank that stood so did, and where it has come to stand.
-    fn note_decision(
-        _before: &[Standing],
-        _rank: &Self::Program,
-        _locals: &[LocalOf<Self>],
-        _notes: &mut Notes,
-    ) {
-    }
-
-    /// Description of a rank for a person: field and value.
-    fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
-
-    /// The first line of the trace that `rank` writes, where these ranks are the program's own.
-    fn opened(_setting: &Self::Setting, _rank: usize) -> Option<String> {
-        None
-    }
-
-    /// The lines of its trace that a rank writes when this happens to it, where these ranks are the program's own.
-    fn performed(_rank: &Self::Program, _event: EventOf<Self>) -> String {
-        String::new()
-    }
-}
-
-/// Which occupant a slot has, and the index of its phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Counts up with each occupant.
-    pub generation: u64,
-    /// 0 where the slot is free.
-    pub phase: usize,
-}
-
-/// A fact of an environment's ranks.
-pub type FactOf<E> = <<E as Environment>::Program as RankProgram>::Fact;
-/// What an environment's ranks do alone.
-pub type LocalOf<E> = <<E as Environment>::Program as RankProgram>::Local;
-/// A site of an environment's ranks.
-pub type SiteOf<E> = <<E as Environment>::Program as RankProgram>::Site;
-/// What happens to one of an environment's ranks.
-pub type EventOf<E> = Event<FactOf<E>, SiteOf<E>>;
 
 /// One step of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

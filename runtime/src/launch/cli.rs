@@ -62,31 +62,9 @@ pub(crate) struct DecodeFlags {
     pub(crate) front: FrontFlags,
 }
 
-/// What a front end with one of the two groups takes. KV always travels over TCP.
+/// What every front end takes, whichever groups it has.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FrontFlags {
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1")]
-    pub(crate) host: String,
-    /// Port to listen on; 0 takes a free one
-    #[arg(long, default_value_t = 8000)]
-    pub(crate) port: u16,
-    /// Requests that may be outstanding; one more is answered 429
-    #[arg(long, default_value_t = 256, value_parser = value_parser!(u32).range(1..=1_000_000))]
-    pub(crate) max_queue: u32,
-    /// Times within ten minutes that a lost group is started anew; 0 leaves that to the operator
-    #[arg(long, default_value_t = 8, value_parser = value_parser!(u32).range(..=1_000_000))]
-    pub(crate) restarts: u32,
-    /// Seconds that running requests get to end when the server is to stop; a second signal ends it at once
-    #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(..=86_400))]
-    pub(crate) drain_seconds: u32,
-    #[command(flatten)]
-    pub(crate) group: GroupFlags,
-}
-
-/// What `serve` takes.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ServeFlags {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1")]
     pub(crate) host: String,
@@ -102,6 +80,13 @@ pub(crate) struct ServeFlags {
     /// Seconds that running requests get to end when the server is to stop; a second signal ends it at once
     #[arg(long, default_value_t = 20, value_parser = value_parser!(u32).range(..=86_400))]
     pub(crate) drain_seconds: u32,
+    #[command(flatten)]
+    pub(crate) group: GroupFlags,
+}
+
+/// What `serve` takes.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeFlags {
     /// Who starts the ranks
     #[arg(long, value_enum, default_value_t)]
     pub(crate) ranks: RankSource,
@@ -112,7 +97,7 @@ pub(crate) struct ServeFlags {
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = value_parser!(u32).range(1..=86_400))]
     pub(crate) absence_seconds: u32,
     #[command(flatten)]
-    pub(crate) group: GroupFlags,
+    pub(crate) front: FrontFlags,
 }
 
 /// Who starts the ranks.
@@ -282,7 +267,7 @@ mod tests {
         assert!(check("demo --bootstrap-port --fabric tcp").is_ok());
         let called =
             |arguments: &str| match parse(&format!("serve --ranks external {arguments}")).unwrap().command {
-                Command::Serve(flags) => flags.group.check_called(),
+                Command::Serve(flags) => flags.front.group.check_called(),
                 Command::Child(_) | Command::Decode(_) | Command::Demo(_) => panic!("not the server"),
                 Command::Doctor(_) | Command::Prefill(_) | Command::Rank(_) => {
                     panic!("not the server")

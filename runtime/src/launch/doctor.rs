@@ -30,8 +30,8 @@ pub(crate) fn run(flags: &DoctorFlags, parts: &Parts) -> Result<(), LaunchError>
 
 fn findings(flags: &DoctorFlags, parts: &Parts) -> Vec<Finding> {
     let serve = &flags.serve;
-    let (mut findings, needs) = model::examine(&serve.group, parts);
-    findings.extend(machine::examine(&serve.group, needs));
+    let (mut findings, needs) = model::examine(&serve.front.group, parts);
+    findings.extend(machine::examine(&serve.front.group, needs));
     findings.extend(devices::examine(serve, needs));
     findings.extend(ports::examine(serve));
     findings

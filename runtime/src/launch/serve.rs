@@ -30,31 +30,26 @@ pub(crate) fn on_runtime<T>(work: impl Future<Output = Result<T, LaunchError>>) 
     result
 }
 
-/// Serves until a signal asks for the end.
+/// Serves both groups until a signal asks for the end.
 pub(crate) fn run(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
-    on_runtime(serve(flags, parts))
-}
-
-async fn serve(flags: &ServeFlags, parts: &Parts) -> Result<(), LaunchError> {
-    let ServeFlags { host, port, max_queue, restarts, drain_seconds, ranks, control, .. } = flags;
     let absence = Duration::from_secs(u64::from(flags.absence_seconds));
-    let endpoint = Endpoint {
-        host: host.clone(),
-        port: *port,
-        max_queue: *max_queue,
-        restarts: *restarts,
-        drain: Duration::from_secs(u64::from(*drain_seconds)),
-        control: match ranks {
-            RankSource::External => Some(Control { address: *control, absence }),
-            RankSource::Local => None,
-        },
-        side: Side::Both,
+    let control = match flags.ranks {
+        RankSource::External => Some(Control { address: flags.control, absence }),
+        RankSource::Local => None,
     };
-    serve_at(&endpoint, &flags.group, parts).await
+    serve(&flags.front, (Side::Both, control), parts)
 }
 
 /// Serves one of the two groups until a signal asks for the end.
 pub(crate) fn run_apart(flags: &FrontFlags, side: Side, parts: &Parts) -> Result<(), LaunchError> {
+    serve(flags, (side, None), parts)
+}
+
+fn serve(
+    flags: &FrontFlags,
+    (side, control): (Side, Option<Control>),
+    parts: &Parts,
+) -> Result<(), LaunchError> {
     let FrontFlags { host, port, max_queue, restarts, drain_seconds, group } = flags;
     let endpoint = Endpoint {
         host: host.clone(),
@@ -62,7 +57,7 @@ pub(crate) fn run_apart(flags: &FrontFlags, side: Side, parts: &Parts) -> Result
         max_queue: *max_queue,
         restarts: *restarts,
         drain: Duration::from_secs(u64::from(*drain_seconds)),
-        control: None,
+        control,
         side,
     };
     on_runtime(serve_at(&endpoint, group, parts))

@@ -58,8 +58,8 @@ fn collectives() -> Finding {
 
 /// What would compute, and whether it fits.
 fn placement(serve: &ServeFlags, devices: &[DeviceFacts], needs: Option<Needs>) -> Vec<Finding> {
-    let tp = serve.group.sizes().largest();
-    let placed = serve.group.device.place(tp);
+    let tp = serve.front.group.sizes().largest();
+    let placed = serve.front.group.device.place(tp);
     let mut findings = vec![Finding::judged("computes", placed.as_ref())];
     if let (Ok(Placement::Cuda { ordinals, .. }), Some(needs)) = (&placed, needs) {
         let crowded = |device: &&DeviceFacts| {

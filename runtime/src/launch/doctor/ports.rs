@@ -8,16 +8,16 @@ use crate::launch::cli::{RankSource, ServeFlags};
 use crate::launch::error::LaunchError;
 
 pub(super) fn examine(serve: &ServeFlags) -> Vec<Finding> {
-    let mut findings = vec![port(&serve.host, serve.port, "--port")];
+    let mut findings = vec![port(&serve.front.host, serve.front.port, "--port")];
     match serve.ranks {
         RankSource::Local => {}
         RankSource::External => {
-            let called = serve.group.check_called();
+            let called = serve.front.group.check_called();
             findings.push(Finding::judged("flags", called.map(|()| "suit ranks of launchers")));
             findings.push(port(&serve.control.ip().to_string(), serve.control.port(), "--control"));
         }
     }
-    let bootstrap = serve.group.own_bootstrap_port().filter(|&port| port != 0);
+    let bootstrap = serve.front.group.own_bootstrap_port().filter(|&port| port != 0);
     let host = match serve.ranks {
         RankSource::Local => "127.0.0.1".to_owned(),
         RankSource::External => serve.control.ip().to_string(),

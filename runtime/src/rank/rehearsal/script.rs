@@ -1,0 +1,236 @@
+//! The trace: what is read from it, and what the loop did, held against it.
+
+use super::roles::{Rehearsed, input};
+use super::{Departure, LineOf};
+use crate::group::{GroupError, Tag};
+use crate::rank::collective::tag;
+use crate::rank::device::{BatchRow, Command};
+use crate::rank::hands::FactOf;
+use crate::rank::inputs::{Inbox, Input};
+use crate::rank::recorder::Recorder;
+use crate::wire::WireError;
+use lockstep_spec::agreed::Words;
+use lockstep_spec::ids::PageId;
+use lockstep_spec::machine::{Fact, Local};
+use lockstep_spec::program::{Event, Posted};
+use lockstep_spec::role::Role;
+use lockstep_spec::table::Row;
+use lockstep_spec::ticket::{Communicator, Site, SiteName};
+use lockstep_spec::trace::Line;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+/// A line of the trace that the loop is led along.
+pub(super) struct Step<R: Role> {
+    /// Its number in the trace, from 1.
+    pub(super) number: usize,
+    pub(super) text: String,
+    pub(super) line: LineOf<R>,
+}
+
+/// Who does what a line tells.
+enum Doer {
+    /// The loop alone.
+    Loop,
+    /// The role's hands, or the control communicator.
+    Hands,
+    /// The device.
+    Device,
+}
+
+impl<R: Role> Step<R> {
+    fn doer(&self) -> Doer {
+        match &self.line {
+            Line::Entered(posted) => match posted.ticket.site.communicator() {
+                Communicator::Control => Doer::Hands,
+                Communicator::Device => Doer::Device,
+            },
+            Line::Did(deed) if deed.get("Launch").is_some() => Doer::Device,
+            Line::Did(deed) if deed.get("Role").is_some() => Doer::Hands,
+            Line::Did(_) | Line::Took(_) | Line::Opened(_) | Line::Skipped(_) => Doer::Loop,
+            Line::Seen(_) | Line::Received | Line::Drained | Line::Closed(_) => Doer::Loop,
+        }
+    }
+
+    /// Whether it only follows from the lines before.
+    fn follows(&self) -> bool {
+        !matches!(self.line, Line::Took(_))
+    }
+}
+
+/// The trace, how far the loop was led along it, and what the loop did since it was last held against it.
+pub(super) struct Script<R: Role> {
+    steps: Vec<Step<R>>,
+    /// Index of the first step that was not brought to the loop.
+    fed: usize,
+    /// Index of the first step that the loop was not seen to take.
+    checked: usize,
+    inbox: Inbox,
+    recorder: Arc<Recorder>,
+    commands: Receiver<Command>,
+    /// What hands and control communicator were asked for, as lines.
+    pub(super) by_hands: VecDeque<String>,
+    /// What the device was asked for, as lines.
+    by_device: VecDeque<String>,
+    rounds: u64,
+    departure: Option<Departure>,
+    ended: bool,
+}
+
+impl<R: Rehearsed> Script<R> {
+    /// The steps of a trace, for a loop with these inputs, this record and this device.
+    pub(super) fn new(
+        steps: Vec<Step<R>>,
+        inbox: Inbox,
+        recorder: Arc<Recorder>,
+        commands: Receiver<Command>,
+    ) -> Self {
+        let (by_hands, by_device) = (VecDeque::new(), VecDeque::new());
+        let (fed, checked, rounds, departure, ended) = (0, 0, 0, None, false);
+        Self { steps, fed, checked, inbox, recorder, commands, by_hands, by_device, rounds, departure, ended }
+    }
+
+    /// The number of rounds, if the loop that ended so has kept to the trace to its end.
+    pub(super) fn verdict(&mut self, ended: &str) -> Result<u64, Departure> {
+        self.check();
+        match self.departure.take() {
+            Some(departure) => Err(departure),
+            None if self.checked < self.steps.len() => Err(self.differs(ended.to_owned())),
+            None => Ok(self.rounds),
+        }
+    }
+
+    fn next(&mut self) -> Option<&LineOf<R>> {
+        while self.steps.get(self.fed).is_some_and(Step::follows) {
+            self.fed += 1;
+        }
+        self.steps.get(self.fed).map(|step| &step.line)
+    }
+
+    /// Whether a round is due. What comes before it is put into the loop's queue; at the trace's end, that all is over.
+    pub(super) fn round_is_due(&mut self) -> bool {
+        while self.departure.is_none() {
+            let fact = match self.next() {
+                Some(Line::Took(Event::Fact(fact))) => fact.clone(),
+                Some(Line::Took(Event::Turn)) => {
+                    self.fed += 1;
+                    return true;
+                }
+                Some(_) | None => break,
+            };
+            let Some(input) = input::<R>(fact) else { return false };
+            let _gone = self.inbox.send(input);
+            self.fed += 1;
+        }
+        if !std::mem::replace(&mut self.ended, true) {
+            let over = WireError::Closed { peer: "the script".to_owned() };
+            let _gone = self.inbox.send(Input::FrontGone(over));
+        }
+        false
+    }
+
+    pub(super) fn ticks(&mut self) -> bool {
+        let ticks = matches!(self.next(), Some(Line::Took(Event::Fact(Fact::Tick))));
+        self.fed += usize::from(ticks);
+        ticks
+    }
+
+    /// What comes out of the collective that the loop enters.
+    pub(super) fn outcome(&mut self, entered: &Tag) -> Result<Words, GroupError> {
+        let outcome = match self.next() {
+            Some(Line::Took(Event::Completed { ticket, payload })) if tag(ticket) == *entered => {
+                Ok(payload.clone())
+            }
+            Some(_) | None => Err(GroupError::Misuse("the trace has no outcome of this collective")),
+        };
+        self.fed += usize::from(outcome.is_ok());
+        outcome
+    }
+
+    pub(super) fn round_ended(&mut self) {
+        self.rounds += 1;
+        self.check();
+    }
+
+    /// Holds what the loop recorded, and what it asked for, against the trace.
+    pub(super) fn check(&mut self) {
+        let launched = self.commands.try_iter().flat_map(|command| commanded::<R>(&command));
+        self.by_device.extend(launched);
+        let told = |line: &String| {
+            ["{\"took\"", "{\"entered\"", "{\"did\""].iter().any(|kind| line.starts_with(kind))
+        };
+        let lines: Vec<String> = self.recorder.take_kept().into_iter().filter(told).collect();
+        let checked = lines.iter().try_for_each(|line| self.keeps_to(line));
+        let checked = checked.and_then(|()| match self.by_hands.pop_front().or(self.by_device.pop_front()) {
+            Some(more) => Err(self.differs(format!("asked for what it did not record: {more}"))),
+            None => Ok(()),
+        });
+        self.departure = self.departure.take().or(checked.err());
+    }
+
+    fn keeps_to(&mut self, recorded: &str) -> Result<(), Departure> {
+        let recorded = recorded.trim_end();
+        let Some(step) = self.steps.get(self.checked).filter(|step| step.text == recorded) else {
+            return Err(self.differs(format!("went on with {recorded}")));
+        };
+        let asked = match step.doer() {
+            Doer::Loop => Some(recorded.to_owned()),
+            Doer::Hands => self.by_hands.pop_front(),
+            Doer::Device => self.by_device.pop_front(),
+        };
+        if asked.as_deref() != Some(recorded) {
+            return Err(
+                self.differs(format!("recorded so, and asked for {}", asked.as_deref().unwrap_or("nothing")))
+            );
+        }
+        self.checked += 1;
+        Ok(())
+    }
+
+    fn differs(&self, happened: String) -> Departure {
+        let step = self.steps.get(self.checked);
+        let line = step.or(self.steps.last()).map_or(1, |step| step.number);
+        let expected = step.map_or_else(|| "nothing more".to_owned(), |step| step.text.clone());
+        Departure::Differs { line, expected, happened }
+    }
+}
+
+/// A deed as the rank records it.
+pub(super) fn did<R: Role>(deed: Local<R::Effect>) -> String {
+    written(&Line::<FactOf<R>, _>::Did(deed))
+}
+
+pub(super) fn entered<R: Role>(posted: Posted<Site>) -> String {
+    written(&LineOf::<R>::Entered(posted))
+}
+
+fn written(line: &impl serde::Serialize) -> String {
+    serde_json::to_string(line).unwrap_or_default()
+}
+
+/// What a command to the device tells: only forwards are pushed by the loop itself.
+fn commanded<R: Role>(command: &Command) -> Vec<String> {
+    match command {
+        Command::Forward { entry, forward, batch } => {
+            let rows = batch.iter().map(row).collect();
+            vec![did::<R>(Local::Launch { forward: *forward, rows }), entered::<R>(entry.clone().into())]
+        }
+        Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } | Command::Fence { .. } => {
+            vec!["a command that is not the loop's".to_owned()]
+        }
+        Command::Send { .. } | Command::Fail { .. } | Command::Abandon { .. } => {
+            vec!["a command that is not the loop's".to_owned()]
+        }
+    }
+}
+
+fn row(row: &BatchRow) -> Row {
+    let pages = row.pages.iter().map(|page| PageId(*page)).collect();
+    Row {
+        slot: row.slot,
+        position: row.position,
+        tokens: u32::try_from(row.tokens.len()).unwrap_or(u32::MAX),
+        pages,
+    }
+}
