@@ -249,7 +249,7 @@ fn cli_keeps_to_its_address_space() {
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_lockstep-check");
     let run = "decode-2x2-3p-aborts-deadlines-normal";
-    let script = format!("ulimit -v 200000; exec '{program}' check {run} --threads 1");
+    let script = format!("ulimit -v 150000; exec '{program}' check {run} --threads 1");
     let bounded = std::process::Command::new("sh").args(["-c", &script]).current_dir(folder.path()).output();
     let bounded = bounded.unwrap();
     assert_exit(&bounded, 22);

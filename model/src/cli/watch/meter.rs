@@ -201,7 +201,7 @@ mod tests {
         for most in 0..160 {
             assert!(reading.drawn(most).chars().count() <= most, "{}", reading.drawn(most));
         }
-        assert_eq!(reading.drawn(58), "██████████░░░░░░░░░░ 20,000 states, 10,000/s, depth 12");
+        assert_eq!(reading.drawn(70), "██████████░░░░░░░░░░ 20,000 states, 10,000/s, depth 12");
         assert_eq!(reading.drawn(9), "█████████");
     }
 
