@@ -140,6 +140,11 @@ fn examples_notice_ranks_that_go_astray() {
     let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
     let astray = |name: &str| {
         let output = Command::new(binaries.join("examples").join(name)).arg("--astray").output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stderr).unwrap(),
+            "",
+            "what is caught and told is not printed, too"
+        );
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     let (code, told) = astray("dummy_batches");
@@ -162,6 +167,50 @@ fn examples_come_out_as_they_say() {
         assert!(output.status.success(), "{name}: {text}");
         assert!(text.contains("✗") && text.contains("holds") && text.contains("all as expected"), "{text}");
     }
+}
+
+/// The guard of an example is the cell of local evidence by which its ranks went different ways, and no other cell that differs.
+#[test]
+fn examples_name_the_guard_that_diverged() {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
+    let named = |example: &str, run: &str| -> Vec<String> {
+        let mut command = Command::new(binaries.join("examples").join(example));
+        let output = command.arg(run).env("COLUMNS", "400").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let told = text.lines().filter_map(|line| line.split_once("the guard that diverged: "));
+        told.map(|(_, guard)| guard.to_owned()).collect()
+    };
+    let aborted = "aborted? rank 0: true (step 5), rank 1: false (step 7)";
+    assert_eq!(named("abort_consensus", "own-abort"), [aborted]);
+    let heard = "heard? rank 0: true (step 2), rank 1: false (step 3), rank 2: true (step 5)";
+    assert_eq!(named("elastic_join", "own-decision"), [heard]);
+    let queued = "queued? rank 0: 1 (step 2), rank 1: 0 (step 3)";
+    assert_eq!(named("dummy_batches", "own-queue"), [queued]);
+    let draft = "draft? rank 0: Kept(0) (step 5), rank 1: Kept(1) (step 8)";
+    assert_eq!(named("speculative_decoding", "own-length")[0], draft);
+    let draft = "draft? rank 0: Accepted(0) (step 5), rank 1: Kept(2) (step 8)";
+    assert_eq!(named("speculative_decoding", "full-is-sure")[0], draft);
+    let fired = "timer fired? rank 0: true (step 11), rank 1: true (step 16), rank 2: true (step 20), rank 3: false (step 22)";
+    assert_eq!(named("expert_pipeline", "own-timer"), [fired]);
+}
+
+/// A trace of an example is drawn by `lockstep-check`, and taken again by the example alone; it says which protocol it is of.
+#[test]
+fn examples_write_traces_that_say_what_they_are_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |command: &str| shell(folder.path(), &format!("{command} 2>&1; echo exit $?"));
+    let example =
+        Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap().join("examples/dummy_batches");
+    let example = example.display();
+    let wrote = said(&format!("{example} own-queue --trace t.json"));
+    assert!(wrote.contains("wrote t.json") && wrote.ends_with("exit 0\n"), "{wrote}");
+    assert!(said(&format!("{example} --replay t.json")).contains("the same violation"));
+    assert!(
+        said("lockstep-check explain t.json --format json")
+            .contains("\"params\": \"DataParallel(OwnQueue, 2, 1)\"")
+    );
+    let refused = said("lockstep-check explain t.json --format test");
+    assert!(refused.contains("is no run of lockstep") && refused.ends_with("exit 2\n"), "{refused}");
 }
 
 #[test]

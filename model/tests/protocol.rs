@@ -1,7 +1,9 @@
 //! The library for designers: what it finds in ranks that enter scripted collectives, and that its examples come out as they say.
 
+use std::process::ExitCode;
+
 use lockstep_model::explore::{Settings, StepEvent};
-use lockstep_model::protocol::{Checked, prelude::*};
+use lockstep_model::protocol::{Checked, holds, main, prelude::*};
 use lockstep_model::runs::{Progress, Runner, Verdict};
 
 /// A collective of all ranks on one of two communicators; a rank goes on while `Later` is under way.
@@ -115,10 +117,6 @@ impl Protocol for Scripts {
     fn interleaving(&self) -> Interleaving {
         self.order
     }
-
-    fn describe(&self, rank: &Rank) -> Vec<(String, String)> {
-        vec![("it is the first turn".to_owned(), (rank.turns == 0).to_string())]
-    }
 }
 
 /// The steps of the counterexample, each as the lane and the few words of what happened there.
@@ -136,13 +134,21 @@ fn at(lane: usize, words: &str) -> (usize, String) {
 #[test]
 fn protocol_drawings_join_what_completes() {
     let told = told(Scripts::new(End::Fault, &[&[ONE], &[ONE]]));
-    let first = at(0, "it is the first turn: true");
-    assert_eq!(told[1], [first, at(0, "enters One[1]")]);
     let [entered, one, other] = ["enters One[1]", "One[1] completes", "One[1] completes"];
-    let second = at(1, "it is the first turn: true");
-    assert_eq!(told[2], [second, at(1, entered), at(0, one), at(1, other)]);
+    assert_eq!(told[1], [at(0, entered)]);
+    assert_eq!(told[2], [at(1, entered), at(0, one), at(1, other)]);
     assert_eq!(told[3], [at(0, "One completes on rank 0")]);
-    assert_eq!(told[4], [at(0, "it is the first turn: false")], "it ends itself, and enters nothing");
+    assert_eq!(told[4], [], "it ends itself, and enters nothing");
+}
+
+/// A set of ranks has no room for more: they would be members of nothing, and their entries would match nobody's.
+#[test]
+fn protocol_refuses_more_ranks_than_a_set_has_room_for() {
+    let exit = |ranks: usize| {
+        let scripts: Vec<&[Entry]> = vec![&[]; ranks];
+        main([holds("many", Scripts::new(End::Stay, &scripts))])
+    };
+    assert_eq!(format!("{:?}", exit(65)), format!("{:?}", ExitCode::from(2)));
 }
 
 #[test]

@@ -28,7 +28,7 @@ With GITHUB_ACTIONS=true, failures are annotated; a summary is added to the file
 Exit codes: see `lockstep-check --help`.";
 
 pub(super) const AFTER_EXPLAIN: &str = "\
-A trace file is written by `check RUN --trace FILE`, or by a protocol of yours with --save FILE. Exit code 23 if the run has
+A trace file is written by `check RUN --trace FILE`, or by a protocol of yours with --trace FILE. Exit code 23 if the run has
 no counterexample, because it holds.
 
 Examples:

@@ -4,7 +4,8 @@ use crate::conventional::fact::Fact;
 use crate::conventional::rank::{ConventionalRank, Place};
 use crate::conventional::request::{MetadataRow, Phase};
 use crate::conventional::rules::{
-    Admission, DrainEntry, GiveUp, HandshakeEntry, Metadata, Receive, Run, TransferEntry, Word,
+    Admission, DrainEntry, Drained, Eviction, GiveUp, HandshakeEntry, Metadata, Receive, Retraction,
+    RowCheck, RowOrder, Rules, Run, Sampling, Switch, TransferEntry, Word,
 };
 use crate::world::Action;
 
@@ -53,10 +54,13 @@ impl ConventionalRank {
 
     fn guards_of_turn(&self) -> Vec<Guard> {
         match self.place {
-            Place::Requests => self.receive_guard().into_iter().collect(),
+            Place::Requests => {
+                let results = self.sampling_guard().into_iter().chain(self.eviction_guard());
+                self.receive_guard().into_iter().chain(results).collect()
+            }
             Place::HandshakePoll => {
                 let passes = (!self.polls_handshakes()).then(|| self.page_guard()).flatten();
-                self.handshake_guard().into_iter().chain(passes).collect()
+                self.retraction_guard().into_iter().chain(self.handshake_guard()).chain(passes).collect()
             }
             Place::TransferPoll => self.transfer_guard().into_iter().collect(),
             Place::CacheDrain => self.drain_guard().into_iter().collect(),
@@ -66,9 +70,11 @@ impl ConventionalRank {
 
     fn guards_of_completion(&self) -> Vec<Guard> {
         match self.place {
-            Place::Requests | Place::CacheDrain | Place::RunOrIdle => Vec::new(),
+            Place::Requests => self.pause_guard().into_iter().chain(self.switch_guard()).collect(),
+            Place::RunOrIdle => Vec::new(),
+            Place::CacheDrain => self.drained_guard().into_iter().collect(),
             Place::HandshakePoll => self.page_guard().into_iter().collect(),
-            Place::TransferPoll => self.metadata_guard().into_iter().collect(),
+            Place::TransferPoll => self.metadata_guard().into_iter().chain(self.row_guards()).collect(),
         }
     }
 
@@ -79,6 +85,69 @@ impl ConventionalRank {
             Receive::UnlessOwnRowsRan => "the last forward had no row of this rank",
         };
         Some((guard, yes(!self.deaf)))
+    }
+
+    fn pause_guard(&self) -> Option<Guard> {
+        match self.rules().pause {
+            Word::Unsaid | Word::Broadcast => None,
+            Word::AsHeard => Some(("the pause was heard here", yes(self.heard.pause))),
+        }
+    }
+
+    fn switch_guard(&self) -> Option<Guard> {
+        match self.rules().switch {
+            Switch::Unasked | Switch::Voted => None,
+            Switch::OwnMemory => Some(("the memory here is free", yes(!self.page_late))),
+        }
+    }
+
+    fn sampling_guard(&self) -> Option<Guard> {
+        match self.rules().sampling {
+            Sampling::OneToken | Sampling::Shared => None,
+            Sampling::Own => Some(("the logits here are those of the others", yes(!self.drifted))),
+        }
+    }
+
+    fn eviction_guard(&self) -> Option<Guard> {
+        match self.rules().eviction {
+            Eviction::Uncached | Eviction::LogicalClock => None,
+            Eviction::WallClock => {
+                let touched = format!("{:?}", self.cache.touched);
+                Some(("what was touched first by the clock here", touched))
+            }
+        }
+    }
+
+    fn drained_guard(&self) -> Option<Guard> {
+        match self.rules().drained {
+            Drained::InOrderOfIssue => None,
+            Drained::InOwnOrder => {
+                Some(("the order in which copies were done here", format!("{:?}", self.cache.done)))
+            }
+        }
+    }
+
+    /// What is read of a metadata row once the polls are reduced.
+    fn row_guards(&self) -> Vec<Guard> {
+        let free_of = |bad: MetadataRow| {
+            let mut queue = self.requests.iter().filter(|request| request.phase == Phase::Transferring);
+            yes(queue.all(|request| request.row != bad))
+        };
+        let read = |check: RowCheck, guard: &'static str, bad: MetadataRow| {
+            (check == RowCheck::AfterReduce).then(|| (guard, free_of(bad)))
+        };
+        let Rules { room, checksum, .. } = self.rules();
+        let room = read(room, "the row here is of the request's room", MetadataRow::OtherRoom);
+        let checksum = read(checksum, "the row here has the right checksum", MetadataRow::Corrupt);
+        room.into_iter().chain(checksum).collect()
+    }
+
+    /// The page that the next token of a running request would take.
+    fn retraction_guard(&self) -> Option<Guard> {
+        match self.rules().retraction {
+            Retraction::Never | Retraction::AgreedPages => None,
+            Retraction::OwnPages => Some(("a page that was given back is free here", yes(!self.page_late))),
+        }
     }
 
     fn drain_guard(&self) -> Option<Guard> {
@@ -114,7 +183,10 @@ impl ConventionalRank {
             Run::OwnLanded => "requests that have landed here",
             Run::LeaderBit => "requests of the batch that the leader announced",
         };
-        (guard, self.batch().len().to_string())
+        match self.rules().order {
+            RowOrder::Uncompared | RowOrder::ByArrival => (guard, self.batch().len().to_string()),
+            RowOrder::ByHash => ("the rows in the order of the hash set here", format!("{:?}", self.batch())),
+        }
     }
 
     fn page_guard(&self) -> Option<Guard> {

@@ -16,7 +16,7 @@ mod trace;
 mod way;
 
 pub use file::TraceError;
-pub use formats::{Format, render};
+pub use formats::{Format, refusal, render};
 pub use replay::{Finding, Replay, replay};
 pub use script::{Path, PathError, path};
 pub use trace::Trace;

@@ -76,7 +76,7 @@ impl fmt::Display for Finding {
 pub fn replay(trace: &Trace, registry: &Registry) -> Result<Replay, Failure> {
     let unknown = |_| {
         let text = format!(
-            "the trace is of the run `{}`, which this build does not have; `lockstep-check list` shows its runs",
+            "the trace is of the run `{}`, which this program does not have: take it again with the one that wrote it (a protocol of your own does so with --replay FILE)",
             trace.run
         );
         Failure::new(Exit::Usage, text)

@@ -126,6 +126,23 @@ impl Happening {
         }
     }
 
+    /// The collective that is entered, if one is.
+    #[must_use]
+    pub fn entry(&self) -> Option<&Collective> {
+        match self {
+            Self::Enter { collective } => Some(collective),
+            Self::Begin
+            | Self::Complete { .. }
+            | Self::Decide { .. }
+            | Self::End
+            | Self::Fact { .. }
+            | Self::Mismatch { .. }
+            | Self::Retire { .. }
+            | Self::Step { .. }
+            | Self::Turn => None,
+        }
+    }
+
     /// The collective that is entered, completes or retires, if it is about one.
     #[must_use]
     pub fn collective(&self) -> Option<&Collective> {

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use crate::report::top_level;
+
 /// The fields of a struct with their values, as its derived `Debug` writes them; any other value as one cell, `state`.
 pub fn cells(value: &impl Debug) -> Vec<(String, String)> {
     let text = format!("{value:?}");
@@ -13,16 +15,6 @@ pub fn cells(value: &impl Debug) -> Vec<(String, String)> {
 fn field(text: &str) -> Option<(String, String)> {
     let (name, value) = text.split_once(": ")?;
     Some((name.replace('_', " "), value.to_owned()))
-}
-
-/// The parts of a list that are separated by commas outside of brackets.
-fn top_level(list: &str) -> Vec<&str> {
-    let mut depth = 0_i32;
-    let separates = |letter: char| {
-        depth += i32::from(matches!(letter, '(' | '[' | '{')) - i32::from(matches!(letter, ')' | ']' | '}'));
-        depth == 0 && letter == ','
-    };
-    list.split(separates).map(str::trim).collect()
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ fn element_wise<'a>(payloads: impl Iterator<Item = &'a Words>, fold: fn(u64, u64
     payloads.cloned().reduce(both).unwrap_or_default()
 }
 
+/// Most ranks of a protocol: what a set of them has room for.
+pub(super) const MOST_RANKS: usize = 64;
+
 /// A set of ranks below 64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Members(u64);
@@ -69,18 +72,20 @@ impl Members {
     /// These ranks; one beyond 63 is in no set.
     #[must_use]
     pub fn of(ranks: &[usize]) -> Self {
-        Self(ranks.iter().filter(|rank| **rank < 64).fold(0, |set, rank| set | 1 << rank))
+        Self(ranks.iter().filter(|rank| **rank < MOST_RANKS).fold(0, |set, rank| set | 1 << rank))
     }
 
     /// Those of them that exist in a group of so many ranks.
     pub(super) fn in_group_of(self, ranks: usize) -> Self {
-        (0..ranks.min(64)).filter(|rank| self.has(*rank)).fold(Self(0), |set, rank| Self(set.0 | 1 << rank))
+        (0..ranks.min(MOST_RANKS))
+            .filter(|rank| self.has(*rank))
+            .fold(Self(0), |set, rank| Self(set.0 | 1 << rank))
     }
 
     /// Whether a rank is one of them.
     #[must_use]
     pub fn has(self, rank: usize) -> bool {
-        rank < 64 && self.0 & 1 << rank != 0
+        rank < MOST_RANKS && self.0 & 1 << rank != 0
     }
 }
 

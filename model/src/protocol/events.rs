@@ -1,7 +1,7 @@
 //! What happens in a step, in the terms of drawings: for nothing, from what any protocol shows.
 //!
-//! What ranks enter and what completes is read off the communicators before and after a step. A guard is whatever is true or false of a
-//! rank when it turns: where two ranks turn differently, one of these is why, or the reason is not in the description.
+//! What ranks enter and what completes is read off the communicators before and after a step. Guards have no names here: a report takes
+//! them from the cells that facts have changed.
 
 use lockstep_spec::ticket::Ticket;
 
@@ -22,11 +22,7 @@ pub(super) fn events<P: Protocol>(
         Step::Fact(rank, fact) => {
             (*rank, vec![StepEvent::on(*rank, Happening::Fact { fact: format!("{fact:?}") })])
         }
-        Step::Turn(rank) => {
-            let mut events = vec![StepEvent::on(*rank, Happening::Turn)];
-            events.extend(guards(&*checked.0, before, *rank));
-            (*rank, events)
-        }
+        Step::Turn(rank) => (*rank, vec![StepEvent::on(*rank, Happening::Turn)]),
         Step::Take(rank, _) => {
             let text = checked.name_of_action(action);
             (*rank, vec![StepEvent::on(*rank, Happening::Step { text })])
@@ -45,15 +41,6 @@ pub(super) fn events<P: Protocol>(
     let unmet = change.unmet.iter().map(|entry| on(entry, |collective| Happening::Mismatch { collective }));
     events.extend(entered.chain(completed).chain(unmet));
     events
-}
-
-/// What is true or false of a rank that turns.
-fn guards<P: Protocol>(protocol: &P, before: &StateOf<P>, rank: usize) -> Vec<StepEvent> {
-    let cells = protocol.describe(&before.ranks[rank]).into_iter();
-    cells
-        .filter(|(_, value)| matches!(value.as_str(), "true" | "false"))
-        .map(|(guard, value)| StepEvent::on(rank, Happening::Decide { guard, value }))
-        .collect()
 }
 
 /// A ticket as drawings know it: by the name of its stream, where it has one, and with the numbers that the protocol gives it.

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, Write};
+use std::panic;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use lockstep_spec::{FINGERPRINT, invariant};
 
 use super::astray::{Found, Strayed, stray};
 use super::checked::Checked;
+use super::collective::MOST_RANKS;
 use super::design::{Claims, Protocol};
 use super::state::FIXED_ORDER;
 use crate::explain::{Trace, replay};
@@ -29,6 +31,8 @@ type Strays = Box<dyn Fn(&Settings<'_>) -> Vec<Strayed>>;
 /// A protocol with what its exploration must find.
 pub struct Trial {
     run: Run,
+    /// How many ranks its protocol has.
+    ranks: usize,
     documents: Vec<PropertyDoc>,
     /// For a protocol that must hold.
     strays: Option<Strays>,
@@ -37,18 +41,21 @@ pub struct Trial {
 /// A protocol of which every property must hold.
 #[track_caller]
 pub fn holds<P: Protocol>(name: &'static str, protocol: P) -> Trial {
-    let documents = Claims::of(&protocol).documents;
+    let (documents, ranks) = (Claims::of(&protocol).documents, protocol.ranks().len());
     let protocol = Arc::new(protocol);
-    let run = Run::holds(name, Progress(Checked::<P>::new(Arc::clone(&protocol))));
+    let params = format!("{protocol:?}");
+    let run = Run::holds(name, Progress(Checked::<P>::new(Arc::clone(&protocol)))).params(params);
     let strays: Strays = Box::new(move |settings| stray(&Checked::<P>::new(Arc::clone(&protocol)), settings));
-    Trial { run, documents, strays: Some(strays) }
+    Trial { run, ranks, documents, strays: Some(strays) }
 }
 
 /// A protocol that must violate `property`, and no other before it.
 #[track_caller]
 pub fn violates<P: Protocol>(name: &'static str, property: &'static str, protocol: P) -> Trial {
-    let documents = Claims::of(&protocol).documents;
-    Trial { run: Run::mutant(name, property, Progress(Checked::new(protocol))), documents, strays: None }
+    let (documents, ranks) = (Claims::of(&protocol).documents, protocol.ranks().len());
+    let params = format!("{protocol:?}");
+    let run = Run::mutant(name, property, Progress(Checked::new(protocol))).params(params);
+    Trial { run, ranks, documents, strays: None }
 }
 
 const fn document(id: &'static str, sentence: &'static str) -> PropertyDoc {
@@ -70,16 +77,16 @@ struct Options {
     json: bool,
     /// In JSON, show counterexamples that are expected, too; text always does
     #[arg(long)]
-    trace: bool,
+    show: bool,
     /// Write the counterexample of the only RUN to FILE; `lockstep-check explain FILE --format …` draws it for other tools
     #[arg(long, value_name = "FILE")]
-    save: Option<PathBuf>,
-    /// Take the steps of a counterexample that --save wrote again, instead of exploring: the same violation, or where it diverges
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "trace", "save", "astray"])]
+    trace: Option<PathBuf>,
+    /// Take the steps of a counterexample that --trace wrote again, instead of exploring: the same violation, or where it diverges
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "show", "trace", "astray"])]
     replay: Option<PathBuf>,
     /// Let one rank go astray at one site at a time (skip it, enter with another shape, go on with its own words) in every RUN that must
     /// hold, and show what notices: 20 if nothing does
-    #[arg(long, conflicts_with_all = ["json", "trace", "save"])]
+    #[arg(long, conflicts_with_all = ["json", "show", "trace"])]
     astray: bool,
     #[command(flatten)]
     effort: Effort,
@@ -89,6 +96,14 @@ struct Options {
 /// designer's `main` has to do.
 #[must_use]
 pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
+    let trials: Vec<Trial> = trials.into_iter().collect();
+    if let Some(trial) = trials.iter().find(|trial| trial.ranks > MOST_RANKS) {
+        let (name, ranks) = (trial.run.name, trial.ranks);
+        tell(format_args!(
+            "{name} has {ranks} ranks, and a protocol has {MOST_RANKS} at most: explore fewer of them"
+        ));
+        return ExitCode::from(Exit::Usage.code());
+    }
     let (registry, strays) = registry_of(trials);
     let names = PossibleValuesParser::new(registry.runs.iter().map(|run| run.name));
     let command = Options::command().mut_arg("names", |argument| argument.value_parser(names));
@@ -114,7 +129,7 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
 }
 
 /// The trials' runs, with the sentences of their own properties and of those that are built in; and what explores their faults.
-fn registry_of(trials: impl IntoIterator<Item = Trial>) -> (Registry, Vec<(&'static str, Strays)>) {
+fn registry_of(trials: Vec<Trial>) -> (Registry, Vec<(&'static str, Strays)>) {
     let (mut runs, mut documents, mut strays) = (Vec::new(), Vec::new(), Vec::new());
     for trial in trials {
         strays.extend(trial.strays.map(|stray| (trial.run.name, stray)));
@@ -136,7 +151,7 @@ fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<
     let settings = options.effort.into();
     let (mut out, mut exit) = (anstream::stdout(), Exit::Ok);
     for (name, stray) in strays.iter().filter(|(name, _)| named(name)) {
-        for Strayed { what, found } in stray(&settings) {
+        for Strayed { what, found } in silently(|| stray(&settings)) {
             let (told, noticed) = match found {
                 Found::Verdict(Verdict::Fault { property, .. }) => (format!("violates {property}"), Exit::Ok),
                 Found::Verdict(Verdict::Vacuous { missing }) => {
@@ -156,6 +171,15 @@ fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<
     Ok(exit)
 }
 
+/// Does something in which panics are caught and told: they are not to be printed as well.
+fn silently<T>(does: impl FnOnce() -> T) -> T {
+    let hook = panic::take_hook();
+    panic::set_hook(Box::new(|_| {}));
+    let done = does();
+    panic::set_hook(hook);
+    done
+}
+
 fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
     if registry.runs.is_empty() {
         tell(format_args!("there is nothing to check: give `main` at least one trial"));
@@ -163,17 +187,17 @@ fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
     }
     let named = |run: &&Run| options.names.is_empty() || options.names.iter().any(|name| name == run.name);
     let runs: Vec<&Run> = registry.runs.iter().filter(named).collect();
-    if options.save.is_some() && runs.len() != 1 {
-        tell(format_args!("--save writes the counterexample of one run; name one, and only one"));
+    if options.trace.is_some() && runs.len() != 1 {
+        tell(format_args!("--trace writes the counterexample of one run; name one, and only one"));
         return Ok(Exit::Usage);
     }
-    let screen = Screen::new(registry, options.json, options.trace || !options.json);
+    let screen = Screen::new(registry, options.json, options.show || !options.json);
     let settings = options.effort.into();
     let mut performed = Vec::new();
     for run in runs {
         let one = Performed::new(run, &settings, None);
         screen.show(&one, None)?;
-        options.save.as_ref().map_or(Ok(()), |path| save(&one, registry, path))?;
+        options.trace.as_ref().map_or(Ok(()), |path| save(&one, registry, path))?;
         performed.push(one);
     }
     screen.sum_up(&performed)?;
@@ -203,7 +227,7 @@ fn take_again(registry: &Registry, path: &Path) -> io::Result<Exit> {
         Ok(trace) => trace,
         Err(why) => {
             tell(format_args!(
-                "cannot read {}: {why}; give --replay a file that --save wrote",
+                "cannot read {}: {why}; give --replay a file that --trace wrote",
                 path.display()
             ));
             return Ok(Exit::Usage);

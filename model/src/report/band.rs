@@ -7,7 +7,7 @@ use super::words::{FAULT, GOOD, paint};
 use crate::explore::{Collective, Happening};
 
 /// What one lane contributes to the band of a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Band {
     collective: Collective,
     matches: bool,
@@ -50,19 +50,37 @@ impl Band {
     /// What is drawn in a column of `width`.
     fn paint(&self, width: usize) -> String {
         let stroke = if self.matches { "━" } else { "╌" };
-        let label: String = format!(" {} ", self.collective).chars().take(width).collect();
+        let label = self.label(width);
         let room = width - label.chars().count();
         let lead = room.min(2);
         paint(self.style(), &format!("{}{label}{}", stroke.repeat(lead), stroke.repeat(room - lead)))
     }
 
-    /// What is drawn between this lane and the next.
-    fn joint(&self, next: Option<&Self>) -> String {
-        match next {
-            Some(next) if self.matches && next.matches => paint(self.style(), "━━"),
-            Some(_) => paint(FAULT, "╳╳"),
-            None => "  ".to_owned(),
+    /// Number of characters of the collective with a space on both sides.
+    pub(super) fn width(&self) -> usize {
+        self.collective.to_string().chars().count() + 2
+    }
+
+    /// The collective in at most `width` characters. Its shape is kept whole, since that may be all in which two entries differ.
+    fn label(&self, width: usize) -> String {
+        let whole = format!(" {} ", self.collective);
+        if whole.chars().count() <= width {
+            return whole;
         }
+        let name = self.collective.site.chars();
+        let shape = self.collective.shape.map_or_else(String::new, |shape| format!("[{shape}]"));
+        let room = width.saturating_sub(shape.chars().count() + 1);
+        format!("{}…{shape}", name.take(room).collect::<String>()).chars().take(width).collect()
+    }
+
+    /// The line through the lanes between two that meet.
+    fn thread(&self, width: usize) -> String {
+        paint(self.style(), &if self.matches { "─" } else { "┄" }.repeat(width))
+    }
+
+    /// What is drawn between this lane and the next.
+    fn joint(&self, next: &Self) -> String {
+        if self.matches && next.matches { paint(self.style(), "━━") } else { paint(FAULT, "╳╳") }
     }
 
     /// In words, for a drawing without columns.
@@ -72,17 +90,28 @@ impl Band {
     }
 }
 
-/// The bands of one step across columns of `widths`, two characters apart.
+/// The bands of one step across columns of `widths`, two characters apart. Lanes that are not neighbours are joined by a thin line through
+/// those between.
 pub(super) fn across(bands: &[Option<Band>], widths: &[usize]) -> String {
     let mut line = String::new();
     for (number, (band, width)) in bands.iter().zip(widths).enumerate() {
-        let next = bands.get(number + 1);
-        line += &band.as_ref().map_or_else(|| " ".repeat(*width), |band| band.paint(*width));
-        line += &match (band, next) {
+        let thread = thread(bands, number);
+        let through = |width: usize| thread.map_or_else(|| " ".repeat(width), |band| band.thread(width));
+        line += &band.as_ref().map_or_else(|| through(*width), |band| band.paint(*width));
+        line += &match (band, bands.get(number + 1)) {
             (_, None) => String::new(),
-            (Some(band), Some(next)) => band.joint(next.as_ref()),
-            (None, Some(_)) => "  ".to_owned(),
+            (Some(band), Some(Some(next))) => band.joint(next),
+            (Some(_), Some(None)) => through(2),
+            // Where lanes do not meet, the cross is before the one that is in something else.
+            (None, Some(Some(next))) if thread.is_some() && !next.matches => paint(FAULT, "╳╳"),
+            (None, Some(_)) => through(2),
         };
     }
     line
+}
+
+/// The band that goes on through the lane `number`, to the next one that is in a collective.
+fn thread(bands: &[Option<Band>], number: usize) -> Option<&Band> {
+    bands.get(number + 1..)?.iter().flatten().next()?;
+    bands[..=number].iter().flatten().next_back()
 }

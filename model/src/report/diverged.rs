@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::evidence::diverged_by_evidence;
 use super::story::{Scene, Story};
 
 /// What a guard said on one lane, and when.
@@ -26,10 +27,16 @@ pub struct Diverged {
     pub decisions: Vec<Decision>,
 }
 
-/// The guards of `story` whose decisions differ, the latest such decisions of each. Compared is the k-th decision of each lane with the
-/// k-th of every other: the lanes are to take the same decisions in the same order.
+/// The guards of `story` that diverged: those that its events name, or else the cells of local evidence by which lanes went different ways.
 #[must_use]
 pub fn diverged(story: &Story) -> Vec<Diverged> {
+    let told = diverged_by_events(story);
+    if told.is_empty() { diverged_by_evidence(story) } else { told }
+}
+
+/// The guards whose decisions differ, the latest such decisions of each. Compared is the k-th decision of each lane with the k-th of every
+/// other: the lanes are to take the same decisions in the same order.
+fn diverged_by_events(story: &Story) -> Vec<Diverged> {
     let decided = decisions(story);
     let guards: BTreeSet<&str> = decided.iter().map(|(guard, _)| *guard).collect();
     guards

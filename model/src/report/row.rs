@@ -2,6 +2,7 @@
 
 use super::band::Band;
 use super::diverged::Diverged;
+use super::leaves::leaves;
 use super::story::{Change, Scene, Story};
 use super::words::{ACTION, FAINT, FAULT, GOOD, PLAIN, STRONG, TURN, Words};
 use crate::explore::{Happening, StepEvent, WAITS_IN};
@@ -68,7 +69,7 @@ fn entry(event: &StepEvent) -> Option<Words> {
 /// The changes of a lane. What it waits in shows in its entries, where those are known.
 fn changed(changes: &[Change], entries_known: bool) -> Vec<Words> {
     let shown = |change: &&Change| !(entries_known && change.field == WAITS_IN);
-    changes.iter().filter(shown).map(words_of).collect()
+    changes.iter().filter(shown).flat_map(leaves).map(|change| words_of(&change)).collect()
 }
 
 fn words_of(change: &Change) -> Words {

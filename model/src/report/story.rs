@@ -31,6 +31,11 @@ pub struct Story {
 }
 
 impl Scene {
+    /// What happens in a lane, in order.
+    pub(crate) fn events_of(&self, lane: usize) -> impl Iterator<Item = &StepEvent> {
+        self.events.iter().filter(move |event| event.lane == Some(lane))
+    }
+
     /// Whether a lane ends in the step: then nothing is left of it that could be drawn as changed.
     pub(crate) fn ends(&self, lane: usize) -> bool {
         self.events.iter().any(|event| event.lane == Some(lane) && event.what == Happening::End)

@@ -47,7 +47,8 @@ fn widths(titles: &[&str], rows: &[Row], width: usize) -> Option<Vec<usize>> {
         rows.iter().map(|row| row.action.width()).max().unwrap_or(0).clamp("action".len(), WIDEST_ACTION);
     let lane = |(number, title): (usize, &&str)| {
         let cells = rows.iter().filter_map(|row| row.lanes.get(number)).flatten().map(Words::width);
-        cells.max().unwrap_or(0).max(title.chars().count())
+        let bands = rows.iter().filter_map(|row| row.bands.get(number)?.as_ref()).map(Band::width);
+        cells.chain(bands).max().unwrap_or(0).max(title.chars().count())
     };
     let mut widths: Vec<usize> = std::iter::once(action).chain(titles.iter().enumerate().map(lane)).collect();
     let fixed = STEP_WIDTH + GAP.len() * widths.len();

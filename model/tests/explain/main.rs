@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod bands;
 mod command;
 mod file;
 mod formats;
 mod generated;
+mod guards;
 mod support;
 mod way;

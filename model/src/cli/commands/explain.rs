@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-use crate::explain::{Format, Trace, render};
+use crate::explain::{Format, Trace, refusal, render};
 use crate::explore::Settings;
 use crate::report::Drawing;
 use crate::runs::{Exit, Failure, Performed, Registry, Run};
@@ -42,6 +42,9 @@ pub(crate) fn explain(registry: &Registry, explain: &Explain) -> Result<Exit, Tr
     } else {
         explored(run_called(&explain.trace, registry)?, registry, &explain.effort)?
     };
+    if let Some(refused) = refusal(&trace, explain.format) {
+        return Err(Trouble::Failure(refused));
+    }
     let drawing = Drawing { width: terminal_width(), full: explain.full };
     let text = render(&trace, explain.format, drawing).map_err(io::Error::from)?;
     match &explain.output {

@@ -12,6 +12,7 @@ mod svg;
 
 use super::trace::Trace;
 use crate::report::{Drawing, draw};
+use crate::runs::{Exit, Failure};
 
 /// How a trace is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -39,6 +40,19 @@ impl Format {
     /// All formats.
     pub const ALL: [Self; 8] =
         [Self::Chrome, Self::Itf, Self::Json, Self::Mermaid, Self::Shiviz, Self::Svg, Self::Test, Self::Text];
+}
+
+/// Why `trace` has no such form, where it has none: a test that could not find its run would not be one.
+#[must_use]
+pub fn refusal(trace: &Trace, format: Format) -> Option<Failure> {
+    let refused = format == Format::Test && !rust_test::is_known(trace);
+    refused.then(|| {
+        let run = &trace.run;
+        let text = format!(
+            "`{run}` is no run of lockstep, so a test would not find it: take the steps again with --replay FILE of the program that has it"
+        );
+        Failure::new(Exit::Usage, text)
+    })
 }
 
 /// Draws `trace`; `drawing` matters to [`Format::Text`] alone, which has ANSI styles.

@@ -36,6 +36,11 @@ fn is_of_the_runtime(run: &str) -> bool {
     registry().runs.iter().any(|known| known.name == run && !known.model.traces(&[]).is_empty())
 }
 
+/// Whether a test can look its run up: one of a protocol outside of this library is not in the list.
+pub(super) fn is_known(trace: &Trace) -> bool {
+    registry().runs.iter().any(|known| known.name == trace.run)
+}
+
 fn step(trace: &Trace, index: usize) -> String {
     let story = &trace.story;
     let action = story.scenes[index].action.as_deref().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::canvas::{Canvas, Layer, Line, words, wrap};
 use crate::explain::trace::Trace;
 use crate::explore::{Collective, Happening, WAITS_IN};
-use crate::report::{Change, Diverged, Scene, diverged};
+use crate::report::{Change, Diverged, Scene, diverged, leaves};
 
 const STYLE: &str = "\
 .page,.ground{fill:#fff}.zebra{fill:#f6f8fb}\
@@ -19,6 +19,7 @@ text{font:11px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',mon
 .life{stroke:#cbd5e1;stroke-width:1.5}.rule{stroke:#e2e8f0}.turning{stroke:#d97706;stroke-width:1.5;stroke-dasharray:6 4}\
 .wait{fill:#bfdbfe;stroke:#3b82f6}.queue{fill:#e9d5ff;stroke:#a855f7}\
 .band{fill:#dcfce7;stroke:#22c55e}.broken{fill:#fee2e2;stroke:#ef4444;stroke-dasharray:4 3}\
+.thread{stroke:#22c55e}.torn{stroke:#ef4444;stroke-dasharray:4 3}\
 .cross{stroke:#dc2626;stroke-width:2.5;stroke-linecap:round}\
 .fact{fill:#0ea5e9}.turn{fill:#fff;stroke:#64748b;stroke-width:1.5}.other{fill:#64748b}";
 
@@ -152,7 +153,8 @@ impl<'a> Sheet<'a> {
                 .filter(move |event| event.lane == Some(lane))
                 .find_map(|event| meeting(&event.what))
         };
-        let meetings: Vec<Option<(&Collective, bool)>> = (0..scene.lanes.len()).map(on).collect();
+        let lanes = scene.lanes.len();
+        let meetings: Vec<Option<(&Collective, bool)>> = (0..lanes).map(on).collect();
         let y = self.y + PADDING;
         let meets = |lane: usize| meetings.get(lane).copied().flatten().is_some_and(|(_, matches)| matches);
         let mut from = self.left(0) + LIFE - 6;
@@ -163,6 +165,21 @@ impl<'a> Sheet<'a> {
             }
             let class = if *matches { ["band", "green"] } else { ["broken", "red"] };
             let end = self.left(lane) + self.lane;
+            // A thin line through the lanes between two that are not neighbours.
+            let next =
+                (lane + 1..lanes).find(|next| meetings[*next].is_some()).filter(|next| *next > lane + 1);
+            if let Some(next) = next {
+                let to = self.left(next) + LIFE - 6;
+                self.canvas.line(
+                    Layer::Marks,
+                    if *matches { "thread" } else { "torn" },
+                    [end - 22, y + 9],
+                    [to, y + 9],
+                );
+                if !matches {
+                    self.cross([to - 8, y + 9]);
+                }
+            }
             if !(*matches && meets(lane + 1)) {
                 self.canvas.rectangle(Layer::Marks, class[0], [from, y], [end - 22 - from, BAND - 4]);
             }
@@ -328,7 +345,8 @@ fn told(trace: &Trace, guards: &[Diverged], (index, scene): (usize, &Scene), lan
     });
     let changes = trace.story.changes(index);
     let shown = changes.get(lane).filter(|_| !scene.ends(lane)).into_iter().flatten();
-    let changed = shown.filter(|change| change.field != WAITS_IN).map(line_of);
+    let changed =
+        shown.filter(|change| change.field != WAITS_IN).flat_map(leaves).map(|change| line_of(&change));
     decided.chain(happened).chain(changed.collect::<Vec<_>>()).collect()
 }
 
