@@ -1,6 +1,7 @@
 //! A designer's program in one line: a command line, the runs, and an exit code.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
 use std::io::{self, Write};
 use std::panic;
 use std::path::{Path, PathBuf};
@@ -139,10 +140,21 @@ fn registry_of(trials: Vec<Trial>) -> (Registry, Vec<(&'static str, Strays)>) {
     let fixed_order = document(FIXED_ORDER, "Under a fixed order, each turn enters a collective or leaves.");
     let built_in = invariant::ALL.map(|property| document(property.id, property.sentence));
     let properties = documents.into_iter().flatten().chain(built_in).chain([fixed_order]).collect();
-    let spec_fingerprint = FINGERPRINT.to_owned();
+    let spec_fingerprint = program();
     let registry =
         Registry { runs, properties, not_covered: Vec::new(), unbroken: Vec::new(), spec_fingerprint };
     (registry, strays)
+}
+
+/// Hash of the running program, which is what these runs specify; of this crate's own specification where the program cannot be read.
+fn program() -> String {
+    let bytes = std::env::current_exe().and_then(std::fs::read);
+    let hash = |bytes: Vec<u8>| {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        format!("{:016x}", hasher.finish())
+    };
+    bytes.map_or_else(|_| FINGERPRINT.to_owned(), hash)
 }
 
 /// Shows of each fault what notices it.

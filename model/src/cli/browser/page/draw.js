@@ -130,7 +130,7 @@ function lostBox(step) {
 
 function offersOf(view) {
   if (view.recorded) {
-    return make("section", "quiet", "This is the counterexample as it was recorded. To take other steps, open it with `lockstep-check explore` on the build that wrote it.");
+    return make("section", "quiet", "This is the counterexample as it was recorded. To take other steps, open it on the build that wrote it, if that has its run: `lockstep-check explore FILE`.");
   }
   if (view.offers.length === 0) {
     const wrong = view.faults.some((fault) => fault.step === view.at);
