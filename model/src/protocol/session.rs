@@ -148,7 +148,7 @@ fn registry_of(trials: Vec<Trial>) -> (Registry, Vec<(&'static str, Strays)>) {
 
 /// Hash of the running program, which is what these runs specify; of this crate's own specification where the program cannot be read.
 fn program() -> String {
-    let bytes = std::env::current_exe().and_then(std::fs::read);
+    let bytes = std::env::current_exe().and_then(fs::read);
     let hash = |bytes: Vec<u8>| {
         let mut hasher = DefaultHasher::new();
         hasher.write(&bytes);
