@@ -7,7 +7,7 @@ use lockstep_spec::machine::{Fact, Local, RankMachine};
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::ticket::Site;
-use lockstep_spec::trace::{FORMAT, GroupName, Header, Line};
+use lockstep_spec::trace::{Closing, FORMAT, GroupName, Header, Line};
 use serde::Serialize;
 
 type FactOf<R> = Fact<<R as Role>::Arrival, <R as Role>::Fact>;
@@ -26,8 +26,8 @@ pub fn opened<R: Role>(group: GroupName, configuration: &GroupConfiguration, ran
     json(&LineOf::<R>::Opened(header))
 }
 
-/// The lines that a rank writes when `event` happens to it: the event, and what it does then. A rank that faults or leaves writes no more
-/// here.
+/// The lines that a rank writes when `event` happens to it: the event, and what it does then. A rank that leaves writes that it
+/// has; of one that faults, no more is written here.
 #[must_use]
 pub fn performed<R: Role>(machine: &RankMachine<R>, event: Event<FactOf<R>, Site>) -> String {
     let mut effects = Vec::new();
@@ -35,7 +35,8 @@ pub fn performed<R: Role>(machine: &RankMachine<R>, event: Event<FactOf<R>, Site
     let line = |effect| match effect {
         Effect::Enter(entry) => Some(LineOf::<R>::Entered(lockstep_spec::agreed::Entry::into(entry))),
         Effect::Local(local) => Some(LineOf::<R>::Did(local)),
-        Effect::Fault(_) | Effect::Leave => None,
+        Effect::Leave => Some(Line::Closed(Closing::Left)),
+        Effect::Fault(_) => None,
     };
     std::iter::once(Line::Took(event))
         .chain(effects.into_iter().filter_map(line))

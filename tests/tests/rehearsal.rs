@@ -1,5 +1,5 @@
 //! The deployed rank loop led along ways that the checker explored: every edge between states at which two ranks with one slot are between
-//! rounds, and every way from phase to phase of two ranks with two slots. So what is proved of the machine is done by the loop, too.
+//! rounds, by a shortest way each, and every way from phase to phase of two ranks with two slots.
 
 use std::collections::BTreeSet;
 use std::io::Write;

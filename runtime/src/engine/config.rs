@@ -70,13 +70,13 @@ impl Config {
         if rank >= size {
             return Err(ConfigError::Rank { rank, size });
         }
-        let counts = [Pieces::KvHeads, Pieces::FeedForward].map(|pieces| (pieces, self.pieces(pieces)));
+        let counts = [Pieces::KvHeads, Pieces::FeedForward].map(|pieces| (pieces, self.pieces(pieces, size)));
         if let Some((pieces, count)) = counts.into_iter().find(|(_, count)| *count < size) {
             return Err(ConfigError::TooFew { pieces, count, size });
         }
         let [kv_heads, blocks] = counts.map(|(_, count)| share(count, [rank, size]).len());
         let heads = kv_heads * (self.heads / self.kv_heads);
-        Ok(Shard { rank, size, heads, kv_heads, feed_forward: blocks * self.block() })
+        Ok(Shard { rank, size, heads, kv_heads, feed_forward: blocks * self.block(size) })
     }
 
     /// The key and value heads of rank `rank` in a group of `size`; none if there is no such rank.
@@ -85,22 +85,24 @@ impl Config {
         if rank < size { share(self.kv_heads, [rank, size]) } else { 0..0 }
     }
 
-    /// How many pieces there are.
-    fn pieces(&self, pieces: Pieces) -> usize {
+    /// How many pieces there are for a group of `size`.
+    fn pieces(&self, pieces: Pieces, size: usize) -> usize {
         match pieces {
             Pieces::KvHeads => self.kv_heads,
-            Pieces::FeedForward => self.feed_forward / self.block(),
+            Pieces::FeedForward => self.feed_forward / self.block(size),
         }
     }
 
-    /// Columns of a piece of the feed-forward layer: a power of two, so that a rank's part keeps to the widths of vectors.
-    fn block(&self) -> usize {
-        1 << self.feed_forward.trailing_zeros().min(4)
+    /// Columns of a piece of the feed-forward layer: a power of two, so that a rank's part keeps to the widths of vectors, where there is
+    /// such a piece for each rank.
+    fn block(&self, size: usize) -> usize {
+        let most = self.feed_forward.trailing_zeros().min(4);
+        (0..=most).rev().map(|bits| 1 << bits).find(|block| self.feed_forward / block >= size).unwrap_or(1)
     }
 
     /// Which of `whole` rows or columns a rank has, of a matrix that is shared out by these pieces.
     pub(super) fn part(&self, whole: usize, pieces: Pieces, shard: Shard) -> Range<usize> {
-        let count = self.pieces(pieces);
+        let count = self.pieces(pieces, shard.size);
         let Range { start, end } = share(count, [shard.rank, shard.size]);
         start * (whole / count)..end * (whole / count)
     }

@@ -1,11 +1,14 @@
 //! A decode front end's side of its line to prefill's: what it says over it, and what it would say again over the next one. Without I/O.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use tokio::sync::mpsc;
 
 use crate::wire::{Draw, Leg, Room, ToPrefill};
 use lockstep_spec::ids::{RequestId, SlotIndex};
+
+/// Rooms of which word is kept for the next line.
+const MOST_UNSAID: usize = 1024;
 
 /// A request, and how many generated tokens its leg covers.
 type Covers = (u64, u32);
@@ -18,12 +21,15 @@ pub(crate) struct Attached {
     room: Option<Room>,
     /// The latest leg of each decode slot in this epoch.
     wanted: BTreeMap<SlotIndex, (Covers, Leg)>,
+    /// Rooms that were served while there was no line, the oldest first.
+    unsaid: VecDeque<u64>,
 }
 
 impl Attached {
     /// Takes a line into use.
     pub(crate) fn attach(&mut self, outbox: mpsc::Sender<ToPrefill>, room: Room) {
         (self.outbox, self.room) = (Some(outbox), Some(room));
+        std::mem::take(&mut self.unsaid).into_iter().for_each(|room| self.served(room));
     }
 
     /// Lets go of the line; its outbox is closed by that.
@@ -60,7 +66,13 @@ impl Attached {
 
     /// Says that a room's request has its first token, or has ended.
     pub(crate) fn served(&mut self, room: u64) {
-        self.say(ToPrefill::Served { room });
+        if self.is_attached() {
+            self.say(ToPrefill::Served { room });
+        } else {
+            self.unsaid.push_back(room);
+            let beyond = self.unsaid.len().saturating_sub(MOST_UNSAID);
+            self.unsaid.drain(..beyond);
+        }
     }
 
     /// Says something, or loses it. A line that does not take what is said is given up.
@@ -91,6 +103,16 @@ mod tests {
         assert_eq!(attached.wanted(|request| request.0 == 6), [((6, 0), leg(1, 0))]);
         attached.forget();
         assert!(attached.wanted(|_| true).is_empty());
+    }
+
+    #[test]
+    fn attached_says_over_the_next_line_what_was_served_without_one() {
+        let mut attached = Attached::default();
+        (0..2 + MOST_UNSAID as u64).for_each(|room| attached.served(room));
+        let (outbox, mut line) = mpsc::channel(2 * MOST_UNSAID);
+        attached.attach(outbox, Room { pages: 1, page_size: 1, slots: 1, context: 1 });
+        assert_eq!(line.try_recv(), Ok(ToPrefill::Served { room: 2 }), "the oldest are forgotten");
+        assert_eq!(line.len(), MOST_UNSAID - 1);
     }
 
     #[test]

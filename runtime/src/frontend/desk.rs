@@ -42,6 +42,8 @@ pub struct DeskPlan {
     pub max_queue: usize,
     /// Tokens of the vocabulary: ids are below it.
     pub vocabulary: u32,
+    /// Connections between the ranks of the two groups, at most.
+    pub connections: u32,
     /// Ticks without a word, or without a round that is due, after which a ready rank counts as lost.
     pub silence_ticks: u32,
     /// Ticks without a round that is due after which `/health` turns red.
@@ -49,10 +51,10 @@ pub struct DeskPlan {
 }
 
 impl DeskPlan {
-    /// How often a request whose attempt failed is tried again. Where prefill may die by itself, each decode rank's connection to the last
-    /// prefill side and to this one may fail another attempt before this one's end is known.
+    /// How often a request whose attempt failed is tried again. Where prefill may die by itself, each connection to the last prefill side
+    /// and to this one may fail another attempt before this one's end is known.
     fn retries(&self) -> u32 {
-        if self.prefill_ranks == 0 { self.decode_ranks.saturating_mul(2) } else { 1 }
+        if self.prefill_ranks == 0 { self.connections.saturating_mul(2) } else { 1 }
     }
 
     /// Messages that an outbox holds: a submission and an abort for each outstanding request (the leader reads in order, so no

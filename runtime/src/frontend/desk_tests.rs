@@ -11,6 +11,7 @@ const PREFILL: RankName = RankName { role: Role::Prefill, rank: 0 };
 const ROOM: Room = Room { pages: 8, page_size: 16, slots: 2, context: 100 };
 
 const PLAN: DeskPlan = DeskPlan {
+    connections: 2,
     decode_ranks: 1,
     prefill_ranks: 1,
     max_queue: 2,

@@ -39,7 +39,11 @@ struct Waiting<'a>(&'a Pairing, u64);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.rooms().remove(&self.1);
+        let mut rooms = self.0.rooms();
+        // A later half may wait under the same name by now.
+        if matches!(rooms.get(&self.1), Some(Half::Waits(word)) if word.is_closed()) {
+            rooms.remove(&self.1);
+        }
     }
 }
 
@@ -101,13 +105,21 @@ impl Pairing {
         }
     }
 
-    /// Forgets the halves that nobody has come for.
+    /// Forgets the halves that nobody has come for: those whose time is over, and the oldest rather than to turn away one that waits.
     fn make_room(&self, rooms: &mut BTreeMap<u64, Half>) {
-        if rooms.len() >= self.most {
-            rooms.retain(|_, half| match half {
-                Half::Waits(_) => true,
-                Half::Served(since) => since.elapsed() < self.life,
-            });
+        if rooms.len() < self.most {
+            return;
+        }
+        rooms.retain(|_, half| match half {
+            Half::Waits(_) => true,
+            Half::Served(since) => since.elapsed() < self.life,
+        });
+        let served = rooms.iter().filter_map(|(room, half)| match half {
+            Half::Waits(_) => None,
+            Half::Served(since) => Some((*since, *room)),
+        });
+        if let Some((_, oldest)) = served.min().filter(|_| rooms.len() >= self.most) {
+            rooms.remove(&oldest);
         }
     }
 

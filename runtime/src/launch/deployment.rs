@@ -155,13 +155,14 @@ impl Deployment {
             sizes,
             page_size: flags.page_size,
         };
-        let way = Way::open(side, address, (&desk, deployment), placed.as_ref().map(terms)).await?;
+        let way = Way::open(side, (&desk, deployment), placed.as_ref().map(terms)).await?;
         let prefill = side.prefill();
         let service = Service { desk: Arc::clone(&desk), codec, model: model.id.clone(), prefill };
         let mut servers = vec![HttpServer::new(listener, way.router(service), desk.plan().max_queue)];
         let host = match side {
             Side::Both => endpoint.control.map_or(Ipv4Addr::LOCALHOST.into(), |control| control.address.ip()),
-            Side::Decode(_) | Side::Prefill => address.ip(),
+            // Its ranks listen there alone.
+            Side::Decode(_) | Side::Prefill => Ipv4Addr::LOCALHOST.into(),
         };
         let bootstrap = bootstrap_server((flags, way.port()), host, &desk, &mut servers).await?;
         let (muster, control, placement) = match endpoint.control.zip(bootstrap) {
@@ -266,6 +267,7 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
     DeskPlan {
         decode_ranks: endpoint.side.ranks(Role::Decode, flags.sizes()),
         prefill_ranks: endpoint.side.ranks(Role::Prefill, flags.sizes()),
+        connections: flags.sizes().total(),
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
         silence_ticks: limits.ticks(limits.silence),

@@ -1,6 +1,6 @@
 //! The way between the two groups where each is a deployment of its own: decode's line to prefill, or where prefill takes such lines.
 
-use std::net::SocketAddr;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -25,10 +25,9 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The way of a side whose front end listens at `address`. Ranks of launchers have none.
+    /// The way of a side. Ranks of launchers have none.
     pub(super) async fn open(
         side: Side,
-        address: SocketAddr,
         (desk, deployment): (&Arc<Desk>, u64),
         terms: Option<LineTerms>,
     ) -> Result<Self, LaunchError> {
@@ -39,7 +38,8 @@ impl Way {
                 Ok(Self::ToPrefill(LineToPrefill::new(desk, prefill, deployment, terms)))
             }
             (Side::Prefill, Some(terms)) => {
-                let listener = listen(&address.ip().to_string(), 0, "--host").await?;
+                // As the ranks do, whatever the requests' address is: who is here is trusted.
+                let listener = listen(&Ipv4Addr::LOCALHOST.to_string(), 0, "--host").await?;
                 let bound =
                     listener.local_addr().map_err(LaunchError::system("asking for the line's port"))?;
                 let pairing = Pairing::new(desk.plan().max_queue);

@@ -87,40 +87,44 @@ pub(super) fn unsound(leg: Leg) -> LegFact {
     LegFact::RowLanded(MetadataRow { echo: leg, token: TokenId(0), sound: false })
 }
 
-/// What the decode ranks of a leg have asked for, and who of them has it.
-#[derive(Debug, Default)]
-struct Asked {
-    lists: BTreeMap<usize, Vec<u32>>,
-    written: BTreeSet<usize>,
-}
-
 /// The prefill side.
 #[derive(Debug)]
-pub(super) struct Dispatch(Legs<Asked>);
+pub(super) struct Dispatch {
+    /// By peer: the pages that it has listed.
+    lists: Legs<BTreeMap<usize, Vec<u32>>>,
+    /// The peers to which a leg is written. Also of legs that a later one has made void: their writes are still to be settled.
+    written: BTreeMap<Leg, BTreeSet<usize>>,
+}
 
 impl Dispatch {
     /// Of legs that go to so many decode ranks.
     pub(super) fn new(peers: usize) -> Self {
-        Self(Legs::new(peers))
+        Self { lists: Legs::new(peers), written: BTreeMap::new() }
     }
 
     /// The report of peer `peer`, if it is now that of all. A list that is not the others' is none: the leg waits until its deadline.
     pub(super) fn hears(&mut self, peer: usize, inbound: PrefillInbound) -> Option<PrefillInbound> {
-        let peers = self.0.peers;
+        let peers = self.lists.peers;
         match inbound {
             PrefillInbound::List { leg, pages } => {
-                let asked = self.0.of(leg)?;
-                asked.lists.insert(peer, pages.clone());
-                let listed = asked.lists.len() == peers && asked.lists.values().all(|list| *list == pages);
+                let lists = self.lists.of(leg)?;
+                lists.insert(peer, pages.clone());
+                let listed = lists.len() == peers && lists.values().all(|list| *list == pages);
                 listed.then_some(PrefillInbound::List { leg, pages })
             }
             PrefillInbound::Written { leg } => {
-                let asked = self.0.of(leg)?;
-                asked.written.insert(peer);
-                (asked.written.len() == peers).then_some(PrefillInbound::Written { leg })
+                let written = self.written.entry(leg).or_default();
+                written.insert(peer);
+                if written.len() < peers {
+                    return None;
+                }
+                self.written.remove(&leg);
+                Some(PrefillInbound::Written { leg })
             }
             gone @ PrefillInbound::PeerGone { .. } => {
-                self.0.slots.values_mut().for_each(|(_, asked)| asked.lists.clear());
+                // The hands have the writes of all legs settled then, and ask for all lists again.
+                self.lists.slots.values_mut().for_each(|(_, lists)| lists.clear());
+                self.written.clear();
                 Some(gone)
             }
             other @ (PrefillInbound::Rejected { .. } | PrefillInbound::Revoked { .. }) => Some(other),
@@ -195,6 +199,23 @@ mod tests {
         assert_eq!(dispatch.hears(0, written()), Some(written()));
         let revoked = PrefillInbound::Revoked { leg: leg(1) };
         assert_eq!(dispatch.hears(1, revoked.clone()), Some(revoked));
+    }
+
+    /// Or its slot and pages are held for ever.
+    #[test]
+    fn dispatch_settles_the_writes_of_a_leg_that_is_void() {
+        for peers in [1, 2] {
+            let mut dispatch = Dispatch::new(peers);
+            let written = || PrefillInbound::Written { leg: leg(1) };
+            for attempt in [1, 2] {
+                let list = || PrefillInbound::List { leg: leg(attempt), pages: vec![4] };
+                let heard = (0..peers).filter_map(|peer| dispatch.hears(peer, list())).count();
+                assert_eq!(heard, 1);
+            }
+            let heard: Vec<_> = (0..peers).filter_map(|peer| dispatch.hears(peer, written())).collect();
+            assert_eq!(heard, [written()]);
+            assert!(dispatch.written.is_empty());
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use lockstep_spec::decode::Decode;
 use lockstep_spec::machine::RankMachine;
 use lockstep_spec::prefill::Prefill;
 use lockstep_spec::role::Role;
-use lockstep_spec::trace::{GroupName, Header, Line};
+use lockstep_spec::trace::{Closing, GroupName, Header, Line};
 use serde_json::Value;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -117,25 +117,25 @@ fn lead<R: Rehearsed>(header: Header, trace: &str) -> Result<u64, Departure> {
     let control = Absent { script: script.clone(), rank: rank.0 as usize, size };
     let surroundings = Surroundings { control, pace: script.clone(), device, inputs, front };
     let lived = Driver::new(machine, script.clone(), surroundings).run();
-    let ended = lived.map_or_else(|error| format!("ended: {error}"), |()| "left".to_owned());
-    script.read(|script| script.verdict(&ended))
+    script.read(|script| script.verdict(&lived))
 }
 
-/// What the loop is to do, of all that a trace says.
-fn steps<R: Role>(trace: &str) -> Result<Vec<Step<R>>, Departure> {
-    let mut steps = Vec::new();
+/// What the loop is to do, of all that a trace says, and whether it leaves then.
+fn steps<R: Role>(trace: &str) -> Result<(Vec<Step<R>>, bool), Departure> {
+    let (mut steps, mut leaves) = (Vec::new(), false);
     for (number, text) in (1..).zip(trace.lines()) {
         let line = parsed::<R>(text, number)?;
         match line {
             Line::Took(_) | Line::Entered(_) | Line::Did(_) => {
                 steps.push(Step { number, text: text.to_owned(), line });
             }
-            Line::Opened(_) | Line::Seen(_) | Line::Received | Line::Drained | Line::Closed(_) => {}
+            Line::Closed(closing) => leaves = closing == Closing::Left,
+            Line::Opened(_) | Line::Seen(_) | Line::Received | Line::Drained => {}
             Line::Skipped(_) => {
                 let why = "lines are left out here: the trace must be whole".to_owned();
                 return Err(Departure::Unreadable { line: number, why });
             }
         }
     }
-    Ok(steps)
+    Ok((steps, leaves))
 }

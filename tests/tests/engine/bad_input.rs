@@ -123,8 +123,10 @@ fn group_with_more_ranks_than_pieces_is_refused() {
         let error = Llama::load(&model_directory(), rank, size).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
-    let narrow = config(json!({"intermediate_size": 16}));
-    assert!(narrow.shard(0, 2).unwrap_err().to_string().contains("blocks of intermediate_size = 1"));
+    let narrow = config(json!({"intermediate_size": 3}));
+    assert!(narrow.shard(0, 4).unwrap_err().to_string().contains("blocks of intermediate_size = 3"));
+    let small = config(json!({"intermediate_size": 32}));
+    assert_eq!(small.shard(0, 4).unwrap().feed_forward, 8);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::{Line, LineError, LineTerms};
 use crate::frontend::{Desk, Pairing, Standing};
 use crate::supervisor::say;
-use crate::wire::{Attachment, LEAST_WORD_INTERVAL, Room, ToDecode, ToPrefill};
+use crate::wire::{Attachment, LEAST_WORD_INTERVAL, Leg, Room, ToDecode, ToPrefill};
 use lockstep_spec::ids::Epoch;
 
 /// Wait after a failed accept: the process is out of descriptors, and only time gives some back.
@@ -47,9 +47,9 @@ struct Ties {
 }
 
 impl Ties {
-    /// Ties prefill to a decode deployment in an epoch, or says why not, and which epoch would be taken. An epoch is taken again from the
-    /// deployment that had it last: the line alone may have broken.
-    fn tie(&mut self, deployment: u64, epoch: Epoch) -> Result<u64, (String, Option<Epoch>)> {
+    /// Says why prefill cannot be tied to a decode deployment in an epoch, if so, and which epoch would be taken. An epoch is taken again
+    /// from the deployment that had it last: the line alone may have broken.
+    fn check(&self, deployment: u64, epoch: Epoch) -> Result<(), (String, Option<Epoch>)> {
         if self.attached.values().any(|other| *other != deployment) {
             let why = "another decode deployment is attached: stop it first, or start a prefill for each";
             return Err((why.into(), None));
@@ -59,13 +59,35 @@ impl Ties {
                 let why = format!("epoch {} is over, since another decode deployment was attached", epoch.0);
                 Err((why, Some(Epoch(last.0 + 1))))
             }
-            Some(_) | None => {
-                self.last = Some((deployment, epoch));
-                self.count += 1;
-                self.attached.insert(self.count, deployment);
-                Ok(self.count)
-            }
+            Some(_) | None => Ok(()),
         }
+    }
+
+    /// Ties prefill to a decode deployment.
+    fn tie(&mut self, deployment: u64, epoch: Epoch) -> u64 {
+        self.last = Some((deployment, epoch));
+        self.count += 1;
+        self.attached.insert(self.count, deployment);
+        self.count
+    }
+}
+
+/// A decode deployment that is attached.
+struct Guest {
+    tie: u64,
+    /// The prefill group's epoch, with which the line ends.
+    epoch: Epoch,
+    /// What a prefill rank can hold.
+    room: Room,
+    /// The decode group's epoch.
+    theirs: Epoch,
+}
+
+impl Guest {
+    /// Whether a leg is of its epoch, and its tokens are tokens that fit.
+    fn may_want(&self, leg: Leg, tokens: &[u32], vocabulary: u32) -> bool {
+        let fits = (1..=self.room.context as usize).contains(&tokens.len());
+        leg.epoch == self.theirs && fits && tokens.iter().all(|token| *token < vocabulary)
     }
 }
 
@@ -104,7 +126,8 @@ impl Shared {
         match self.admit(&theirs) {
             Ok((tie, room, epoch)) => {
                 say(&format!("lockstep: a decode deployment is attached, in its epoch {}", theirs.epoch.0));
-                let ended = self.talk(&mut line, (tie, epoch), room).await;
+                let guest = Guest { tie, epoch, room, theirs: theirs.epoch };
+                let ended = self.talk(&mut line, &guest).await;
                 self.ties().attached.remove(&tie);
                 say(&format!("lockstep: the decode deployment is not attached any more: {ended}"));
             }
@@ -120,20 +143,18 @@ impl Shared {
         if let Some(why) = self.terms.differs(theirs) {
             return Err((why, None));
         }
-        let tie = self.ties().tie(theirs.deployment, theirs.epoch)?;
-        match self.desk.admit(theirs.deployment, theirs.epoch) {
-            Some((room, epoch)) => {
-                self.latest.send_replace(tie);
-                Ok((tie, room, epoch))
-            }
-            None => {
-                self.ties().attached.remove(&tie);
-                Err(("the prefill group is not ready".into(), None))
-            }
-        }
+        // Until the group has taken it, whoever was tied before comes first.
+        let mut ties = self.ties();
+        ties.check(theirs.deployment, theirs.epoch)?;
+        let taken = self.desk.admit(theirs.deployment, theirs.epoch);
+        let (room, epoch) = taken.ok_or(("the prefill group is not ready".to_owned(), None))?;
+        let tie = ties.tie(theirs.deployment, theirs.epoch);
+        self.latest.send_replace(tie);
+        Ok((tie, room, epoch))
     }
 
-    async fn talk(&self, line: &mut Line, (tie, epoch): (u64, Epoch), room: Room) -> LineError {
+    async fn talk(&self, line: &mut Line, guest: &Guest) -> LineError {
+        let &Guest { tie, epoch, room, .. } = guest;
         let (mut standing, mut latest) = (self.desk.standing(), self.latest.subscribe());
         let mut ticks = interval(LEAST_WORD_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -146,7 +167,7 @@ impl Shared {
             }
             tokio::select! {
                 heard = line.hear() => match heard {
-                    Ok(word) => if let Err(error) = self.take(word) { return error },
+                    Ok(word) => if let Err(error) = self.take(word, guest) { return error },
                     Err(error) => return error.into(),
                 },
                 _ = ticks.tick() => if let Err(error) = line.say(&ToDecode::Alive).await { return error.into() },
@@ -161,10 +182,15 @@ impl Shared {
         matches!(standing, Standing::Ready(_) | Standing::Stopping) && self.desk.epoch() == epoch
     }
 
-    fn take(&self, word: ToPrefill) -> Result<(), LineError> {
+    fn take(&self, word: ToPrefill, guest: &Guest) -> Result<(), LineError> {
         match word {
             ToPrefill::Alive => {}
             ToPrefill::Attach(_) => return Err(LineError::OutOfPlace { peer: PEER, what: "attach" }),
+            ToPrefill::Leg { leg, tokens, .. }
+                if !guest.may_want(leg, &tokens, self.desk.plan().vocabulary) =>
+            {
+                return Err(LineError::OutOfPlace { peer: PEER, what: "a leg that no rank can compute" });
+            }
             ToPrefill::Leg { leg, acceptance, tokens, draw } => {
                 self.desk.compute(leg, acceptance, &(tokens, draw));
             }
@@ -181,20 +207,40 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockstep_spec::ids::{Attempt, Generation, SlotIndex};
+
+    #[test]
+    fn guests_want_legs_of_their_epoch_that_can_be_computed() {
+        let room = Room { pages: 4, page_size: 4, slots: 1, context: 3 };
+        let guest = Guest { tie: 1, epoch: Epoch(1), room, theirs: Epoch(5) };
+        let leg = |epoch| {
+            let (slot, generation, attempt) = (SlotIndex(0), Generation(0), Attempt(0));
+            Leg { epoch: Epoch(epoch), slot, generation, attempt }
+        };
+        assert!(guest.may_want(leg(5), &[0, 9, 3], 10));
+        assert!(!guest.may_want(leg(4), &[0], 10));
+        for tokens in [&[][..], &[10], &[0, 0, 0, 0]] {
+            assert!(!guest.may_want(leg(5), tokens, 10), "{tokens:?}");
+        }
+    }
 
     #[test]
     fn ties_take_an_epoch_again_from_whom_it_is_and_no_epoch_that_is_over() {
+        let tie = |ties: &mut Ties, deployment, epoch| {
+            ties.check(deployment, Epoch(epoch)).unwrap();
+            ties.tie(deployment, Epoch(epoch))
+        };
         let mut ties = Ties::default();
-        let first = ties.tie(1, Epoch(1)).unwrap();
-        assert_eq!(ties.tie(2, Epoch(9)).unwrap_err().1, None, "it is tied");
-        let again = ties.tie(1, Epoch(1)).unwrap();
+        let first = tie(&mut ties, 1, 1);
+        assert_eq!(ties.check(2, Epoch(9)).unwrap_err().1, None, "it is tied");
+        let again = tie(&mut ties, 1, 1);
         assert!(again > first, "the line alone may have broken, and not known to have");
-        ties.tie(1, Epoch(2)).unwrap();
+        tie(&mut ties, 1, 2);
         ties.attached.clear();
-        assert_eq!(ties.tie(2, Epoch(1)).unwrap_err().1, Some(Epoch(3)), "started anew, it has forgotten");
-        assert_eq!(ties.tie(2, Epoch(2)).unwrap_err().1, Some(Epoch(3)), "that name is another's");
-        ties.tie(2, Epoch(3)).unwrap();
+        assert_eq!(ties.check(2, Epoch(1)).unwrap_err().1, Some(Epoch(3)), "started anew, it has forgotten");
+        assert_eq!(ties.check(2, Epoch(2)).unwrap_err().1, Some(Epoch(3)), "that name is another's");
+        tie(&mut ties, 2, 3);
         ties.attached.clear();
-        assert_eq!(ties.tie(1, Epoch(2)).unwrap_err().1, Some(Epoch(4)), "whose legs were given up");
+        assert_eq!(ties.check(1, Epoch(2)).unwrap_err().1, Some(Epoch(4)), "whose legs were given up");
     }
 }

@@ -5,6 +5,7 @@ use super::{Departure, LineOf};
 use crate::group::{GroupError, Tag};
 use crate::rank::collective::tag;
 use crate::rank::device::{BatchRow, Command};
+use crate::rank::error::RankError;
 use crate::rank::hands::FactOf;
 use crate::rank::inputs::{Inbox, Input};
 use crate::rank::recorder::Recorder;
@@ -62,6 +63,8 @@ impl<R: Role> Step<R> {
 /// The trace, how far the loop was led along it, and what the loop did since it was last held against it.
 pub(super) struct Script<R: Role> {
     steps: Vec<Step<R>>,
+    /// Whether the rank leaves at the trace's end.
+    leaves: bool,
     /// Index of the first step that was not brought to the loop.
     fed: usize,
     /// Index of the first step that the loop was not seen to take.
@@ -81,22 +84,40 @@ pub(super) struct Script<R: Role> {
 impl<R: Rehearsed> Script<R> {
     /// The steps of a trace, for a loop with these inputs, this record and this device.
     pub(super) fn new(
-        steps: Vec<Step<R>>,
+        (steps, leaves): (Vec<Step<R>>, bool),
         inbox: Inbox,
         recorder: Arc<Recorder>,
         commands: Receiver<Command>,
     ) -> Self {
         let (by_hands, by_device) = (VecDeque::new(), VecDeque::new());
         let (fed, checked, rounds, departure, ended) = (0, 0, 0, None, false);
-        Self { steps, fed, checked, inbox, recorder, commands, by_hands, by_device, rounds, departure, ended }
+        Self {
+            steps,
+            leaves,
+            fed,
+            checked,
+            inbox,
+            recorder,
+            commands,
+            by_hands,
+            by_device,
+            rounds,
+            departure,
+            ended,
+        }
     }
 
     /// The number of rounds, if the loop that ended so has kept to the trace to its end.
-    pub(super) fn verdict(&mut self, ended: &str) -> Result<u64, Departure> {
+    pub(super) fn verdict(&mut self, lived: &Result<(), RankError>) -> Result<u64, Departure> {
         self.check();
+        // What does not leave goes on until the script is over, a collective has no outcome, or its machine ends.
+        let goes_on =
+            matches!(lived, Err(RankError::Front(_) | RankError::Group(_) | RankError::Protocol(_)));
+        let as_told = if self.leaves { lived.is_ok() } else { goes_on };
+        let ended = || lived.as_ref().map_or_else(|error| format!("ended: {error}"), |()| "left".to_owned());
         match self.departure.take() {
             Some(departure) => Err(departure),
-            None if self.checked < self.steps.len() => Err(self.differs(ended.to_owned())),
+            None if self.checked < self.steps.len() || !as_told => Err(self.differs(ended())),
             None => Ok(self.rounds),
         }
     }
