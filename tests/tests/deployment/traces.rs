@@ -239,7 +239,8 @@ fn traces_must_be_of_a_whole_group() {
     let mut cut = Copy::of(&recorded, FOLLOWER);
     cut.lines.truncate(cut.lines.len() / 2);
     let divergence = divergence(cut.judge()).unwrap();
-    assert!(divergence.happened.contains("the trace of rank 1 ends before that"), "{divergence}");
+    let happened = &divergence.happened;
+    assert!(happened.contains("(rank 1) after line ") && happened.contains("ends before that"), "{divergence}");
 }
 
 #[test]
