@@ -240,7 +240,10 @@ fn traces_must_be_of_a_whole_group() {
     cut.lines.truncate(cut.lines.len() / 2);
     let divergence = divergence(cut.judge()).unwrap();
     let happened = &divergence.happened;
-    assert!(happened.contains("(rank 1) after line ") && happened.contains("ends before that"), "{divergence}");
+    assert!(
+        happened.contains("(rank 1) after line ") && happened.contains("ends before that"),
+        "{divergence}"
+    );
 }
 
 #[test]
