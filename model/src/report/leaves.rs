@@ -33,6 +33,9 @@ fn descend(way: &str, from: &str, to: &str, parts: &mut Vec<Change>) {
     }
 }
 
+/// What opens a list of parts, and what closes it.
+const BRACKETS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
+
 /// A struct, a variant or a list in its `Debug` text.
 struct Tree<'a> {
     /// What is before the parts, the bracket included.
@@ -50,11 +53,7 @@ impl<'a> Tree<'a> {
     fn of(text: &'a str) -> Option<Self> {
         let opens = text.find(['(', '[', '{'])?;
         let (head, rest) = text.split_at(opens + 1);
-        let closes = match head.chars().last()? {
-            '(' => ')',
-            '[' => ']',
-            _ => '}',
-        };
+        let (_, closes) = BRACKETS.into_iter().find(|(opening, _)| head.ends_with(*opening))?;
         let parts = top_level(rest.strip_suffix(closes)?.trim()).into_iter().map(Part::of).collect();
         Some(Self { head, parts })
     }
