@@ -92,12 +92,17 @@ impl Entry {
             names(self.properties, |stated| &stated.properties),
             names(self.witnesses, |stated| &stated.witnesses),
         );
-        let stated = match (self.tier, self.parameters, self.budget, properties, witnesses) {
-            (Some(tier), Some(parameters), Some(budget), Some(properties), Some(witnesses)) => {
-                Some(Stated { tier, parameters, budget, properties, witnesses })
-            }
-            _ => None,
+        let stated = || {
+            let (properties, witnesses) = (properties?, witnesses?);
+            Some(Stated {
+                tier: self.tier?,
+                parameters: self.parameters?,
+                budget: self.budget?,
+                properties,
+                witnesses,
+            })
         };
+        let stated = stated();
         Record { name, expect, spec, property, unique, transitions, depth, path, stated }
     }
 }
