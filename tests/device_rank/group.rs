@@ -51,11 +51,16 @@ impl Place {
             fs::rename(fresh, &self.id)?;
             return Ok(id);
         }
-        let start = Instant::now();
-        while !Path::exists(&self.id) && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(2));
-        }
+        await_file(&self.id);
         Ok(GroupId(fs::read(&self.id)?.try_into().map_err(|_| "the file holds no id of a group")?))
+    }
+}
+
+/// Until the file is there, or until it counts as not coming.
+fn await_file(path: &Path) {
+    let start = Instant::now();
+    while !path.exists() && start.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -73,7 +78,7 @@ pub(crate) fn run(place: &Place) -> Result<Value, Box<dyn Error>> {
         "mismatch" => mismatch(&mut cuda, communicator, place.is_last()),
         "graph" => graph(&mut cuda, communicator),
         "graph-skip" => graph_skip(&mut cuda, communicator, place.is_last()),
-        "fence" => fence(&mut cuda, communicator, place.is_last()),
+        "fence" => fence(&mut cuda, communicator, place),
         "latency" => latency(&mut cuda, communicator),
         "die" => die(&mut cuda, communicator, place.is_last()),
         other => Err(format!("no scenario {other}").into()),
@@ -248,19 +253,22 @@ fn graph_skip(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Re
     Ok(json!({ "stuck": stuck, "void": void }))
 }
 
-/// A fence behind a collective that the last rank enters late, and the same fence once more.
-fn fence(cuda: &mut Cuda, mut communicator: Communicator, last: bool) -> Result<Value, Box<dyn Error>> {
+/// A fence behind a collective that the last rank enters once another has looked, and the same fence once more.
+fn fence(cuda: &mut Cuda, mut communicator: Communicator, place: &Place) -> Result<Value, Box<dyn Error>> {
     let mut votes = cuda.upload(&[0u64; 2])?;
+    // Ranks connect in their first collective: they leave it together.
+    communicator.all_reduce(Reduction::Min, &mut votes)?;
     let mut fence = cuda.fence()?;
     communicator.wait(PATIENCE)?;
     let mut seen = vec![fence.reached()?];
-    for _ in 0..2 {
-        if last {
-            thread::sleep(SHORT);
+    for looked in ["first", "second"].map(|round| place.id.with_extension(round)) {
+        if place.is_last() {
+            await_file(&looked);
         }
         communicator.all_reduce(Reduction::Min, &mut votes)?;
         cuda.renew(&mut fence)?;
         seen.push(fence.reached()?);
+        fs::write(looked, "")?;
         communicator.wait(PATIENCE)?;
         seen.push(fence.reached()?);
     }

@@ -10,12 +10,15 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::error::ApiError;
 use super::request::{Bootstrap, CompletionRequest};
 
 /// How long prefill's half waits for decode's, and how long one that came first is remembered; as long as in SGLang.
 pub(crate) const LIFE: Duration = Duration::from_secs(120);
+/// How long a name may take to be looked up; one that takes longer names nobody.
+const LONGEST_LOOKUP: Duration = Duration::from_secs(3);
 
 /// What is known of a room.
 #[derive(Debug)]
@@ -61,7 +64,7 @@ impl Pairing {
         let Some(served) = self.enter(room)? else { return Ok(()) };
         let _waiting = Waiting(self, room);
         let seconds = self.life.as_secs();
-        match tokio::time::timeout(self.life, served).await {
+        match timeout(self.life, served).await {
             // The sender goes with the word, or with the program.
             Ok(_) => Ok(()),
             Err(_) => Err(ApiError::NoDecode { room, seconds }),
@@ -153,9 +156,9 @@ pub(crate) async fn check(bootstrap: &Bootstrap, prefill: SocketAddr) -> Result<
 async fn names(host: &str, prefill: SocketAddr) -> bool {
     match host.parse::<IpAddr>() {
         Ok(address) => address == prefill.ip(),
-        Err(_) => match tokio::net::lookup_host((host, prefill.port())).await {
-            Ok(mut found) => found.any(|address| address.ip() == prefill.ip()),
-            Err(_) => false,
+        Err(_) => match timeout(LONGEST_LOOKUP, tokio::net::lookup_host((host, prefill.port()))).await {
+            Ok(Ok(mut found)) => found.any(|address| address.ip() == prefill.ip()),
+            Ok(Err(_)) | Err(_) => false,
         },
     }
 }

@@ -1,12 +1,14 @@
 //! `lockstep prefill` and `lockstep decode`: two programs, of which each is lost and started anew by itself. Whatever dies, and whichever
 //! requests run, wait, or come meanwhile: their text is what it would have been, and the other side's processes are the same as before.
 
-use std::net::SocketAddr;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::thread;
+use std::time::{Duration, Instant};
 
 use lockstep_tests::golden::{Golden, goldens};
-use lockstep_tests::http::text_of;
+use lockstep_tests::http::{Answer, send, text_of};
 use lockstep_tests::process::{kill, lives, wait_for};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -16,6 +18,12 @@ use crate::common::{Deployment, pieces, request, reserved_port, story, texts};
 /// Tokens of the stream under which something dies, and of those how many come before.
 const TOKENS: u32 = 300;
 const BEGUN: usize = 20;
+/// Asks the bootstrap server for its group.
+const GROUP: &str = "GET /route?prefill_dp_rank=-1&prefill_cp_rank=-1&target_tp_rank=-1&target_pp_rank=-1 HTTP/1.1\r\n\
+     host: x\r\nconnection: close\r\n\r\n";
+/// How long a caller may take to attach, with slack; and how often one that drips says a byte.
+const ATTACHING: Duration = Duration::from_secs(9);
+const DRIP: Duration = Duration::from_millis(100);
 
 /// Both sides, and the address of the bootstrap server, which outlives prefill.
 struct Pair {
@@ -173,4 +181,24 @@ fn apart_the_whole_decode_side_dies_and_another_takes_its_place() {
     assert_eq!(pair.prefill.rank_pids(), prefilling, "the living group stays");
     pair.wait_until_drained();
     pair.end();
+}
+
+#[test]
+fn apart_a_caller_that_drips_its_first_word_is_sent_away() {
+    let (_port, server) = reserved_port();
+    let prefill = prefill(server, "--tp 1");
+    let group = Answer::read(send(&server.to_string(), GROUP)).json();
+    let line = SocketAddr::new(server.ip(), group["line_port"].as_u64().unwrap().try_into().unwrap());
+    let mut caller = TcpStream::connect(line).unwrap();
+    caller.set_read_timeout(Some(DRIP)).unwrap();
+    let start = Instant::now();
+    let sent_away = |caller: &mut TcpStream| match caller.read(&mut [0]) {
+        Ok(length) => length == 0,
+        Err(error) => error.kind() != ErrorKind::WouldBlock,
+    };
+    while caller.write_all(b" ").is_ok() && !sent_away(&mut caller) {
+        assert!(start.elapsed() < ATTACHING, "it holds a place of those who attach");
+    }
+    let ranks = prefill.rank_pids();
+    prefill.end(&ranks);
 }

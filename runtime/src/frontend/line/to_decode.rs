@@ -8,12 +8,12 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Line, LineError, LineTerms};
 use crate::frontend::{Desk, Pairing, Standing};
 use crate::supervisor::say;
-use crate::wire::{Attachment, LEAST_WORD_INTERVAL, Leg, Room, ToDecode, ToPrefill};
+use crate::wire::{Attachment, LEAST_WORD_INTERVAL, LONGEST_SILENCE, Leg, Room, ToDecode, ToPrefill};
 use lockstep_spec::ids::Epoch;
 
 /// Wait after a failed accept: the process is out of descriptors, and only time gives some back.
@@ -122,7 +122,9 @@ impl LinesToDecode {
 impl Shared {
     async fn serve(&self, stream: TcpStream) {
         let mut line = Line::new(stream, PEER);
-        let Ok(ToPrefill::Attach(theirs)) = line.hear().await else { return };
+        // In one go: who drips it would keep a place from those who say it.
+        let first = timeout(LONGEST_SILENCE, line.hear()).await;
+        let Ok(Ok(ToPrefill::Attach(theirs))) = first else { return };
         match self.admit(&theirs) {
             Ok((tie, room, epoch)) => {
                 say(&format!("lockstep: a decode deployment is attached, in its epoch {}", theirs.epoch.0));
