@@ -11,12 +11,12 @@ use core::hash::Hash;
 /// A request as a group is told of it.
 pub trait Arrival: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// Words of the encoding.
-    const WORDS: usize;
+    fn words(&self) -> usize;
 
-    /// Appends exactly [`Arrival::WORDS`] words.
+    /// Appends exactly [`Arrival::words`] words.
     fn encode(&self, words: &mut Words);
 
-    /// Reads what `encode` wrote; `None` if a word is out of range. `words` has the right length.
+    /// Reads what `encode` wrote, all of it; `None` if a word is out of range, or there are too few or too many.
     fn decode(words: &[u64]) -> Option<Self>;
 }
 
@@ -52,11 +52,17 @@ impl<A: Arrival> Brief<A> {
         self.pause.is_none() && self.verdicts.is_empty() && self.arrivals.is_empty() && self.aborts.is_empty()
     }
 
-    /// Words of the encoding of a brief with these lists.
+    /// Words of the encoding of this brief, if there is something to say.
     #[must_use]
-    pub fn words(verdicts: &[Verdicts], arrivals: usize, aborts: usize) -> usize {
-        let rows: usize = verdicts.iter().map(|rows| 1 + rows.len()).sum();
-        4 + rows + A::WORDS * arrivals + aborts
+    pub fn words(&self) -> usize {
+        let rows: usize = self.verdicts.iter().map(|rows| 1 + rows.len()).sum();
+        let arrivals: usize = self.arrivals.iter().map(Self::words_of).sum();
+        4 + rows + arrivals + self.aborts.len()
+    }
+
+    /// Words that an arrival takes.
+    pub(crate) fn words_of(arrival: &A) -> usize {
+        1 + arrival.words()
     }
 
     /// The words to broadcast; none if there is nothing to say.
@@ -65,8 +71,7 @@ impl<A: Arrival> Brief<A> {
         if self.is_empty() {
             return Words::new();
         }
-        let mut words =
-            Words::with_capacity(Self::words(&self.verdicts, self.arrivals.len(), self.aborts.len()));
+        let mut words = Words::with_capacity(self.words());
         words.push(PAUSES.iter().take_while(|pause| **pause != self.pause).count() as u64);
         words.push(self.verdicts.len() as u64);
         for rows in &self.verdicts {
@@ -74,7 +79,10 @@ impl<A: Arrival> Brief<A> {
             words.extend(rows.iter().map(|finished| u64::from(*finished)));
         }
         words.push(self.arrivals.len() as u64);
-        self.arrivals.iter().for_each(|arrival| arrival.encode(&mut words));
+        for arrival in &self.arrivals {
+            words.push(arrival.words() as u64);
+            arrival.encode(&mut words);
+        }
         words.push(self.aborts.len() as u64);
         words.extend(self.aborts.iter().map(|request| request.0));
         words
@@ -98,7 +106,8 @@ impl<A: Arrival> Brief<A> {
         }
         let mut arrivals = Vec::new();
         for _ in 0..reader.length()? {
-            let arrival = A::decode(reader.take(A::WORDS)?);
+            let length = reader.length()?;
+            let arrival = A::decode(reader.take(length)?);
             arrivals.push(arrival.ok_or(Fault::BadBrief("an arrival has a value out of range"))?);
         }
         let aborts = reader.length()?;

@@ -2,7 +2,7 @@
 //! or device) is local evidence and has no place here.
 
 use crate::digest::Digest;
-use crate::ids::{Epoch, RankIndex, TokenId};
+use crate::ids::{BlockKey, Epoch, RankIndex, TokenId};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,10 @@ pub struct GroupConfiguration {
     pub flights: u32,
     /// Most tokens of one prefill forward: a longer prompt is computed in chunks. Decode forwards have one token a request.
     pub chunk_tokens: u32,
+    /// Leading full pages of a prompt that are kept for prompts that begin alike; 0 if none is. The prefill group's.
+    pub prefix_pages: u32,
+    /// Pages in the memory of each rank's host to which kept pages are copied; 0 if none is.
+    pub host_pages: u32,
     /// Longest brief, in 64-bit words.
     pub brief_words: u32,
     /// Ticks after which a handshake or a transfer has failed.
@@ -99,7 +103,7 @@ impl core::fmt::Display for ConfigurationError {
 impl core::error::Error for ConfigurationError {}
 
 impl GroupConfiguration {
-    /// Shortest brief that always has room for the verdicts of two full plans, one arrival and one abort, in words.
+    /// Shortest brief that always has room for the verdicts of two full plans, one arrival without keys and one abort, in words.
     #[must_use]
     pub fn least_brief_words(slots: u32) -> u32 {
         slots.saturating_add(1).saturating_mul(2).saturating_add(16)
@@ -124,7 +128,8 @@ impl GroupConfiguration {
         if !(1..=2).contains(&self.flights) {
             return Err(ConfigurationError::Flights(self.flights));
         }
-        let needed = Self::least_brief_words(self.slots);
+        let keys = self.prefix_pages.saturating_mul(BlockKey::WORDS);
+        let needed = Self::least_brief_words(self.slots).saturating_add(keys);
         if self.brief_words < needed {
             return Err(ConfigurationError::BriefTooShort { words: self.brief_words, needed });
         }
@@ -171,6 +176,8 @@ impl GroupConfiguration {
             page_size,
             flights,
             chunk_tokens,
+            prefix_pages,
+            host_pages,
             brief_words,
             deadline_ticks,
             stop_tokens,
@@ -178,6 +185,7 @@ impl GroupConfiguration {
             forwards,
         } = self;
         let sizes = [ranks, slots, pages, page_size, flights, chunk_tokens, brief_words, deadline_ticks];
-        Digest::of(&(crate::FINGERPRINT, sizes, stop_tokens, collectives, forwards))
+        let kept = [prefix_pages, host_pages];
+        Digest::of(&(crate::FINGERPRINT, sizes, kept, stop_tokens, collectives, forwards))
     }
 }

@@ -10,6 +10,8 @@ pub enum Counter {
     Round,
     /// `ForwardId`.
     Forward,
+    /// `CopyId`.
+    Copy,
     /// `RequestId`.
     Request,
     /// `Generation` of one slot.

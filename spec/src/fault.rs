@@ -1,6 +1,6 @@
 //! What ends a rank (a bug or a broken contract, with its evidence) and what is merely asked at the wrong time.
 
-use crate::ids::{ForwardId, SlotIndex};
+use crate::ids::{CopyId, ForwardId, SlotIndex};
 use crate::ticket::Ticket;
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -53,6 +53,10 @@ pub enum Fault {
     RetiredAhead(ForwardId),
     /// A device reported a forward out of order, or one that is not in flight.
     UnexpectedRetirement(ForwardId),
+    /// The group agreed that a copy is complete, and it is not complete here.
+    CopiedAhead(CopyId),
+    /// A device reported a copy out of order, or one that is not outstanding.
+    UnexpectedCopy(CopyId),
     /// The agreed poll of a slot has a value that its phase cannot give.
     ImpossiblePoll(SlotIndex),
     /// A plan names KV that is not whole on this rank.
@@ -82,6 +86,8 @@ impl fmt::Display for Fault {
             Self::UnexpectedRetirement(forward) => {
                 write!(formatter, "forward {forward} retired out of order")
             }
+            Self::CopiedAhead(copy) => write!(formatter, "copy {copy} is agreed complete, but not complete here"),
+            Self::UnexpectedCopy(copy) => write!(formatter, "copy {copy} completed out of order"),
             Self::ImpossiblePoll(slot) => write!(formatter, "impossible poll for slot {slot}"),
             Self::KvNotWhole(slot) => write!(formatter, "the plan names {slot}, whose KV is not whole here"),
             Self::NotListed(slot) => write!(formatter, "the plan names {slot}, whose page list is not here"),

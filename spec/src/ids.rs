@@ -47,6 +47,12 @@ id!(
     /// One KV page of a group's pool, the same id on every rank.
     PageId(u32), "p");
 id!(
+    /// One KV page in the memory of each rank's host, the same id on every rank.
+    HostPageId(u32), "h");
+id!(
+    /// One copy of a page between a device and its host, counted from the epoch's first.
+    CopyId(u64), "c");
+id!(
     /// A request as the front end accepted it; ids grow in acceptance order.
     RequestId(u64), "q");
 id!(
@@ -55,6 +61,23 @@ id!(
 id!(
     /// A token of the model's vocabulary.
     TokenId(u32), "t");
+
+/// Identity of a full page of a prompt: a 128-bit digest of its tokens and of all tokens before them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BlockKey(pub [u64; 2]);
+
+impl BlockKey {
+    /// Words of its encoding.
+    pub const WORDS: u32 = 2;
+}
+
+impl fmt::Debug for BlockKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([high, low]) = self;
+        if *high == 0 { write!(formatter, "k{low}") } else { write!(formatter, "k{high:016x}{low:016x}") }
+    }
+}
 
 impl SlotIndex {
     /// Position of this slot in a table.

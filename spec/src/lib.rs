@@ -22,6 +22,7 @@ extern crate alloc;
 
 pub mod agreed;
 pub mod brief;
+pub mod cache;
 pub mod configuration;
 pub mod counters;
 pub mod decode;

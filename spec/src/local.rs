@@ -1,19 +1,21 @@
 //! Local evidence that both roles have: forwards that this rank's device finished, and what the front end told the leader.
 
 use crate::brief::{Arrival, Brief, Verdicts};
+use crate::cache::Copy;
 use crate::configuration::GroupConfiguration;
 use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
 use crate::fault::Fault;
-use crate::ids::{ForwardId, RequestId, TokenId};
+use crate::ids::{CopyId, ForwardId, RequestId, TokenId};
 use crate::role::Role;
 use crate::table::{Flight, State};
 use alloc::vec::Vec;
 
-/// Forwards that this rank has retired beyond the agreed count, oldest first.
+/// Forwards that this rank has retired beyond the agreed count, oldest first, and how many copies are complete beyond theirs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Device {
     retired: Vec<(ForwardId, Vec<TokenId>)>,
+    copied: usize,
 }
 
 impl Device {
@@ -47,6 +49,32 @@ impl Device {
             return Err(Fault::UnexpectedRetirement(forward));
         }
         self.retired.push((forward, tokens));
+        Ok(())
+    }
+
+    /// Takes a completed copy: they complete in the order of their issue. One that was reported before changes nothing.
+    pub(crate) fn complete(&mut self, outstanding: &[Copy], copy: CopyId) -> Result<(), Fault> {
+        match outstanding.get(self.copied) {
+            Some(next) if next.id == copy => self.copied += 1,
+            Some(next) if copy < next.id => {}
+            None if outstanding.last().is_some_and(|last| copy <= last.id) => {}
+            Some(_) | None => return Err(Fault::UnexpectedCopy(copy)),
+        }
+        Ok(())
+    }
+
+    /// Copies that are complete beyond the agreed count.
+    #[must_use]
+    pub fn copied(&self) -> usize {
+        self.copied
+    }
+
+    /// Takes out the first `count` copies, which are complete on every rank.
+    pub(crate) fn agree_copied(&mut self, outstanding: &[Copy], count: usize) -> Result<(), Fault> {
+        if let Some(missing) = outstanding.get(self.copied).filter(|_| self.copied < count) {
+            return Err(Fault::CopiedAhead(missing.id));
+        }
+        self.copied = self.copied.saturating_sub(count);
         Ok(())
     }
 
@@ -137,12 +165,20 @@ impl<A: Arrival> Intake<A> {
         room: usize,
         evidence: &R::Evidence,
     ) -> Brief<A> {
-        let spare = room.saturating_sub(Brief::<A>::words(&verdicts, 0, 0));
-        let aborts = self.aborts.len().min(spare);
-        let fitting = ((spare - aborts) / A::WORDS).min(free_slots);
-        let arrivals: Vec<A> = self.ready::<R>(evidence).take(fitting).cloned().collect();
-        self.arrivals.retain(|arrival| !arrivals.contains(arrival));
-        Brief { pause: self.pause.take(), verdicts, arrivals, aborts: self.aborts.drain(..aborts).collect() }
+        let mut brief = Brief { pause: self.pause.take(), verdicts, ..Brief::empty() };
+        let spare = room.saturating_sub(brief.words());
+        brief.aborts = self.aborts.drain(..self.aborts.len().min(spare)).collect();
+        let mut spare = spare - brief.aborts.len();
+        let mut fits = |arrival: &&A| {
+            let words = Brief::words_of(*arrival);
+            let fits = words <= spare;
+            spare = spare.saturating_sub(words);
+            fits
+        };
+        let ready = self.ready::<R>(evidence).take(free_slots);
+        brief.arrivals = ready.take_while(&mut fits).cloned().collect();
+        self.arrivals.retain(|arrival| !brief.arrivals.contains(arrival));
+        brief
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Decision<O, A> {
     pub flight: Option<Flight>,
     /// Forwards that are now agreed to have retired.
     pub retired: usize,
+    /// Copies that are now agreed to be complete.
+    pub copied: usize,
     /// Why each outcome came about: the unit of coverage.
     pub reasons: Vec<Why>,
     /// The per-slot elements that were applied.

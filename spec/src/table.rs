@@ -2,6 +2,7 @@
 //! two roles differ in what occupies a slot.
 
 use crate::brief::Verdicts;
+use crate::cache::PrefixCache;
 use crate::configuration::{GroupConfiguration, MAX_FLIGHTS};
 use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
@@ -116,16 +117,16 @@ impl Flights {
 
 /// The free pages. Deterministic: the lowest ids go first, so every rank takes the same ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PagePool {
+pub struct PagePool<P = PageId> {
     /// Free pages, highest first.
-    free: Vec<PageId>,
+    free: Vec<P>,
 }
 
-impl PagePool {
-    /// A pool of `pages` pages, all free.
+impl<P: Copy + Ord> PagePool<P> {
+    /// A pool of these pages, in ascending order, all free.
     #[must_use]
-    pub fn new(pages: u32) -> Self {
-        Self { free: (0..pages).rev().map(PageId).collect() }
+    pub fn new(pages: impl DoubleEndedIterator<Item = P>) -> Self {
+        Self { free: pages.rev().collect() }
     }
 
     /// Number of free pages.
@@ -142,12 +143,12 @@ impl PagePool {
 
     /// The free pages.
     #[must_use]
-    pub fn free(&self) -> &[PageId] {
+    pub fn free(&self) -> &[P] {
         &self.free
     }
 
     /// Takes the `count` lowest free pages, or none if there are fewer.
-    pub fn take(&mut self, count: usize) -> Option<Vec<PageId>> {
+    pub fn take(&mut self, count: usize) -> Option<Vec<P>> {
         let rest = self.free.len().checked_sub(count)?;
         let mut taken = self.free.split_off(rest);
         taken.reverse();
@@ -155,7 +156,7 @@ impl PagePool {
     }
 
     /// Gives pages back.
-    pub fn give(&mut self, pages: &mut Vec<PageId>) {
+    pub fn give(&mut self, pages: &mut Vec<P>) {
         self.free.append(pages);
         self.free.sort_unstable_by(|left, right| right.cmp(left));
     }
@@ -168,6 +169,8 @@ pub struct State<O> {
     pub slots: Vec<Slot<O>>,
     /// The free pages.
     pub pool: PagePool,
+    /// Pages that are kept for prompts that begin alike: the prefill group's.
+    pub cache: PrefixCache,
     /// The forwards in flight.
     pub flights: Flights,
     /// Whether the group is on its way out: nothing new is taken, and it leaves once idle.
@@ -183,7 +186,8 @@ impl<O: Occupant> State<O> {
         let empty = Slot { generation: Generation(0), attempt: Attempt(0), occupant: None };
         Self {
             slots: (0..configuration.slots).map(|_| empty.clone()).collect(),
-            pool: PagePool::new(configuration.pages),
+            pool: PagePool::new((0..configuration.pages).map(PageId)),
+            cache: PrefixCache::new(configuration.host_pages),
             flights: Flights { next: ForwardId(0), queue: Vec::new(), pending: Vec::new() },
             closing: false,
             paused: false,
@@ -255,6 +259,13 @@ impl<O: Occupant> State<O> {
         chosen.into_iter().map(|(_, index)| index).collect()
     }
 
+    /// Whether a request in the table holds a page.
+    #[must_use]
+    pub fn holds(&self, page: PageId) -> bool {
+        let occupants = self.slots.iter().filter_map(|slot| slot.occupant.as_ref());
+        occupants.flat_map(Occupant::pages).any(|held| *held == page)
+    }
+
     /// Number of free slots.
     #[must_use]
     pub fn free_slots(&self) -> usize {
@@ -281,6 +292,7 @@ impl<O: Occupant> Counters for State<O> {
             visit(Counter::Attempt(index), &mut slot.attempt.0);
             slot.occupant.visit(visit);
         }
+        self.cache.visit(visit);
         visit(Counter::Forward, &mut self.flights.next.0);
         self.flights.queue.iter_mut().for_each(|flight| visit(Counter::Forward, &mut flight.id.0));
     }

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! 0 terms  1 !terms  2 epoch  3 !epoch  4 round  5 !round  6 digest  7 !digest  8 no fault  9 no shutdown  10 brief words  11 retired
-//! 12..16 token digests of the flights in order: d, !d      then per slot: poll, first token, !first token, drained
+//! 12 copied  13..17 token digests of the flights in order: d, !d      then per slot: poll, first token, !first token, drained
 //! ```
 
 use crate::agreed::Words;
@@ -27,7 +27,8 @@ const NO_FAULT: usize = 8;
 const NO_SHUTDOWN: usize = 9;
 const BRIEF_WORDS: usize = 10;
 const RETIRED: usize = 11;
-const TOKENS: usize = 12;
+const COPIED: usize = 12;
+const TOKENS: usize = 13;
 const SLOTS: usize = TOKENS + 2 * MAX_FLIGHTS;
 
 const POLL: usize = 0;
@@ -71,6 +72,7 @@ impl Ballot {
         ballot.pair(ROUND, round.0);
         ballot.pair(DIGEST, digest);
         ballot.0[RETIRED] = 0;
+        ballot.0[COPIED] = 0;
         ballot
     }
 
@@ -101,6 +103,11 @@ impl Ballot {
             self.pair(TOKENS + 2 * index, digest);
             self.0[RETIRED] += 1;
         }
+    }
+
+    /// How many copies are complete here beyond the agreed count, in the order of issue.
+    pub fn copied(&mut self, count: usize) {
+        self.0[COPIED] = count as u64;
     }
 
     /// What this rank says of a slot.
@@ -175,6 +182,12 @@ impl Outcome {
     #[must_use]
     pub fn retired(&self) -> usize {
         usize::try_from(self.0[RETIRED]).map_or(MAX_FLIGHTS, |retired| retired.min(MAX_FLIGHTS))
+    }
+
+    /// Copies that are complete on every rank beyond the agreed count, in the order of issue.
+    #[must_use]
+    pub fn copied(&self) -> usize {
+        usize::try_from(self.0[COPIED]).unwrap_or(usize::MAX)
     }
 
     /// Whether all ranks saw the same tokens from the `index`-th forward in flight. Read only within [`Outcome::retired`].

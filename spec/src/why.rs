@@ -15,6 +15,16 @@ pub enum Why {
     AdmissionYieldsToGrowth,
     /// Admission waits: a retracted request has not resumed.
     AdmissionYieldsToResume,
+    /// A page that was kept, and that no leg holds, was given up for a leg; its copy on the hosts stays, if there is one.
+    BlockEvicted,
+    /// A page's copy on the hosts was given up for another page's.
+    BlockForgotten,
+    /// A computed page is kept for prompts that begin alike.
+    BlockKept,
+    /// A kept page is copied to the hosts.
+    BlockStored,
+    /// A page comes back from the hosts.
+    BlockLoaded,
     /// A chunk of a prompt is computed, and more is to come.
     ChunkComputed,
     /// An attempt failed on some rank.
@@ -49,8 +59,12 @@ pub enum Why {
     PlanFull,
     /// A request waits for a page and is left out of the plan.
     PlanOmitsLacking,
+    /// A leg waits for pages that come back from the hosts and is left out of the plan.
+    PlanOmitsLoading,
     /// A request waits for its fence and is left out of the plan.
     PlanOmitsUnfenced,
+    /// A leg begins with pages that were kept.
+    PrefixMatched,
     /// A new request took a slot.
     Recorded,
     /// A slot and its pages are free again.

@@ -80,7 +80,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
             }
         }
         let Self { state, actions, flight, retired, reasons, applied, .. } = self;
-        Ok(Decision { state, actions, flight, retired, reasons, applied })
+        Ok(Decision { state, actions, flight, retired, copied: 0, reasons, applied })
     }
 
     pub(crate) fn leg(&self, slot: SlotIndex) -> Leg {

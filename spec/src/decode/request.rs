@@ -85,7 +85,9 @@ impl Request {
 }
 
 impl Arrival for Request {
-    const WORDS: usize = 7;
+    fn words(&self) -> usize {
+        7
+    }
 
     fn encode(&self, words: &mut Words) {
         words.extend([

@@ -83,6 +83,8 @@ pub fn violated_by(fault: &Fault) -> &'static str {
         | Fault::BadBrief(_)
         | Fault::VerdictsMissing(_)
         | Fault::RetiredAhead(_)
-        | Fault::UnexpectedRetirement(_) => no_fault::PROPERTY.id,
+        | Fault::UnexpectedRetirement(_)
+        | Fault::CopiedAhead(_)
+        | Fault::UnexpectedCopy(_) => no_fault::PROPERTY.id,
     }
 }

@@ -2,23 +2,31 @@
 
 use super::Property;
 use crate::configuration::GroupConfiguration;
-use crate::ids::PageId;
+use crate::ids::{HostPageId, PageId};
 use crate::table::{Occupant, State};
 use alloc::vec::Vec;
 
 /// The property.
 pub const PROPERTY: Property = Property {
     id: "pages-sound",
-    sentence: "No page has two owners, none is lost, and none is made up: free and held pages together are the pool, each once.",
+    sentence: "No page has two owners, none is lost, and none is made up: free, held and kept pages together are the pool, each once, and a kept one may be held by any number of legs; so with the hosts' pages.",
     source: "Accounts that drift apart by one page: sglang #33442, TensorRT-LLM #14020.",
     not_covered: "What a page holds.",
 };
 
-/// Whether free and held pages are exactly the pool.
+/// Whether free, held and kept pages are exactly the pool, on the devices and on the hosts.
 #[must_use]
 pub fn holds<O: Occupant>(configuration: &GroupConfiguration, state: &State<O>) -> bool {
     let held = state.slots.iter().filter_map(|slot| slot.occupant.as_ref()).flat_map(Occupant::pages);
-    let mut pages: Vec<PageId> = state.pool.free().iter().chain(held).copied().collect();
-    pages.sort_unstable();
-    pages.into_iter().eq((0..configuration.pages).map(PageId))
+    let alone = held.filter(|page| !state.cache.keeps(**page));
+    let pages = state.pool.free().iter().chain(alone).copied().chain(state.cache.pages());
+    let hosts = state.cache.blocks().iter().filter_map(|block| block.host);
+    let hosts = hosts.chain(state.cache.free_host_pages().iter().copied());
+    are_all(pages.collect(), (0..configuration.pages).map(PageId))
+        && are_all(hosts.collect(), (0..configuration.host_pages).map(HostPageId))
+}
+
+fn are_all<P: Ord>(mut found: Vec<P>, all: impl Iterator<Item = P>) -> bool {
+    found.sort_unstable();
+    found.into_iter().eq(all)
 }

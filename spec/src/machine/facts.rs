@@ -2,7 +2,7 @@
 
 use super::{Effects, RankMachine};
 use crate::fault::Fault;
-use crate::ids::{ForwardId, RequestId, TokenId};
+use crate::ids::{CopyId, ForwardId, RequestId, TokenId};
 use crate::program::Effect;
 use crate::role::{Role, TurnedAway};
 use crate::table::Row;
@@ -20,6 +20,8 @@ pub enum Fact<A, R> {
         /// What it sampled.
         tokens: Vec<TokenId>,
     },
+    /// The device finished a copy between a page of its own and one of the host.
+    Copied(CopyId),
     /// The front end accepted a request. Reaches the leader.
     Submitted(A),
     /// The front end wants a request ended. Reaches the leader.
@@ -68,6 +70,7 @@ impl<R: Role> RankMachine<R> {
             Fact::Retired { forward, tokens } => {
                 self.device.retire(&self.state.value().flights.queue, forward, tokens)
             }
+            Fact::Copied(copy) => self.device.complete(self.state.value().cache.copies(), copy),
             Fact::Submitted(arrival) => {
                 self.submit(arrival, effects);
                 Ok(())

@@ -49,6 +49,7 @@ impl<R: Role> RankMachine<R> {
             ballot.brief_words(brief_words);
         }
         self.device.digests().for_each(|digest| ballot.retired(digest));
+        ballot.copied(self.device.copied());
         for (index, slot) in state.enumerate() {
             ballot.slot(index, R::sample(&self.configuration, slot, index, &self.evidence));
         }
@@ -139,8 +140,9 @@ impl<R: Role> RankMachine<R> {
 
     /// Does this rank's part of an agreed decision, and ends the round.
     fn perform(&mut self, decision: Decided<R>, effects: &mut Effects<R>) -> Result<(), Fault> {
-        let Decision { actions, retired, .. } = decision.value();
+        let Decision { actions, retired, copied, .. } = decision.value();
         let tokens = self.device.agree(&self.state.value().flights.queue, *retired)?;
+        self.device.agree_copied(self.state.value().cache.copies(), *copied)?;
         for action in actions {
             R::perform(&mut self.evidence, action, &tokens, self.rank, &mut |effect| {
                 effects.push(Effect::Local(Local::Role(effect)));

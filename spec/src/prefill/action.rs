@@ -1,5 +1,6 @@
 //! What a decision tells each prefill rank, and what the rank then does.
 
+use crate::cache::Copy;
 use crate::ids::{Leg, PageId, SlotIndex, TokenId};
 use crate::prefill::leg::LegOutcome;
 use alloc::vec::Vec;
@@ -30,6 +31,8 @@ pub enum Action {
         /// How.
         outcome: LegOutcome,
     },
+    /// Copy a page between the device and the host.
+    Copy(Copy),
     /// The slot is free again.
     Release {
         /// The slot.
@@ -58,6 +61,8 @@ pub enum Do {
         /// How.
         outcome: LegOutcome,
     },
+    /// Copy a page between the device and the host, behind all copies and forwards before it, and report `Copied`.
+    Copy(Copy),
     /// Forget a leg's tokens and page list.
     Forget {
         /// The leg.

@@ -18,14 +18,14 @@ use core::marker::PhantomData;
 
 /// A decision in the making.
 pub(crate) struct Deciding<'a, R> {
-    configuration: &'a GroupConfiguration,
+    pub(super) configuration: &'a GroupConfiguration,
     outcome: &'a Outcome,
     brief: &'a Brief<PrefillLeg>,
     /// Occupant and phase of each slot when the vote was sampled.
     voted: Vec<Option<(u64, LegPhase)>>,
-    state: State<LegTenant>,
-    actions: Vec<Action>,
-    reasons: Vec<Why>,
+    pub(super) state: State<LegTenant>,
+    pub(super) actions: Vec<Action>,
+    pub(super) reasons: Vec<Why>,
     applied: Vec<Applied>,
     rules: PhantomData<R>,
 }
@@ -50,7 +50,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
         }
     }
 
-    /// Record, close, retire, poll, release, compose.
+    /// Record, close, retire, complete copies, poll, release, compose.
     pub(crate) fn run(mut self) -> Result<Decision<LegTenant, Action>, Fault> {
         self.state.direct(self.outcome.shutdown(), self.brief.pause, &mut self.reasons);
         self.record()?;
@@ -61,20 +61,25 @@ impl<'a, R: Rules> Deciding<'a, R> {
         if !R::closes_before_retiring() {
             self.close();
         }
+        let copied = self.outcome.copied();
+        self.state.cache.complete(copied)?;
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
         let Self { state, actions, reasons, applied, .. } = self;
-        Ok(Decision { state, actions, flight, retired, reasons, applied })
+        Ok(Decision { state, actions, flight, retired, copied, reasons, applied })
     }
 
-    fn tenant(&mut self, slot: SlotIndex) -> Option<&mut LegTenant> {
+    pub(super) fn tenant(&mut self, slot: SlotIndex) -> Option<&mut LegTenant> {
         self.state.slots.get_mut(slot.index())?.occupant.as_mut()
     }
 
     fn record(&mut self) -> Result<(), Fault> {
         for arrival in &self.brief.arrivals {
-            let index = self.state.occupy(LegTenant::new(*arrival))?;
+            if arrival.keys.len() > self.most_keys(arrival.tokens) {
+                return Err(Fault::BadBrief("a leg has more keys than pages that may be kept"));
+            }
+            let index = self.state.occupy(LegTenant::new(arrival.clone()))?;
             self.reasons.push(Why::Recorded);
             if fits(self.configuration, arrival).is_err() {
                 self.end(index, LegOutcome::Failed(Reason::NeverFits));
@@ -103,9 +108,14 @@ impl<'a, R: Rules> Deciding<'a, R> {
         if tenant.phase != LegPhase::Running {
             return self.reasons.push(Why::SurplusDropped);
         }
-        if !R::may_write(chunk.position + chunk.tokens, tenant.arrival.tokens) {
+        let (computed, tokens) = (chunk.position + chunk.tokens, tenant.arrival.tokens);
+        if R::keeps(computed, tokens) {
+            self.keep(slot);
+        }
+        if !R::may_write(computed, tokens) {
             return self.reasons.push(Why::ChunkComputed);
         }
+        let Some(tenant) = self.tenant(slot) else { return };
         tenant.phase = LegPhase::Inflight;
         let (leg, pages) = (tenant.arrival.leg, tenant.pages.clone());
         self.actions.push(Action::Write { slot, leg, pages, forward, row });
@@ -167,8 +177,9 @@ impl<'a, R: Rules> Deciding<'a, R> {
             let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut().filter(|_| free) else {
                 continue;
             };
-            self.state.pool.give(&mut tenant.pages);
-            let leg = tenant.arrival.leg;
+            let (mut pages, leg) = (core::mem::take(&mut tenant.pages), tenant.arrival.leg);
+            pages.retain(|page| !R::leaves_kept(self.state.cache.keeps(*page)));
+            self.state.pool.give(&mut pages);
             self.state.slots[slot.index()].occupant = None;
             self.actions.push(Action::Release { slot, leg });
             self.reasons.push(Why::Released);
@@ -212,13 +223,20 @@ impl<'a, R: Rules> Deciding<'a, R> {
         Some(self.state.flights.launch(rows))
     }
 
-    /// Takes all pages of a leg at once; chunk by chunk two legs could each hold half of what the other needs.
+    /// Takes all pages of a leg at once, those that are kept among them; chunk by chunk two legs could each hold half of what the other needs.
     fn start(&mut self, slot: SlotIndex) -> bool {
-        let tokens = self.state.occupant(slot).map_or(0, |tenant| tenant.arrival.tokens);
-        let Some(pages) = self.state.pool.take(self.configuration.pages_for(tokens)) else { return false };
+        let Some(arrival) = self.state.occupant(slot).map(|tenant| tenant.arrival.clone()) else {
+            return false;
+        };
+        let prefix = self.matched(&arrival);
+        let Some(pages) = self.take_pages(prefix, self.configuration.pages_for(arrival.tokens)) else {
+            return false;
+        };
+        let computed = prefix.len() as u32 * self.configuration.page_size;
         let Some(tenant) = self.tenant(slot) else { return false };
         tenant.pages = pages;
         tenant.phase = LegPhase::Running;
+        tenant.launched = computed;
         true
     }
 
@@ -226,6 +244,10 @@ impl<'a, R: Rules> Deciding<'a, R> {
     /// of the device, which works in order.
     fn next_chunk(&mut self, slot: SlotIndex, budget: &mut u32) -> Option<Row> {
         let room = *budget;
+        if R::waits_for_loads() && self.state.cache.loading(&self.state.occupant(slot)?.pages) {
+            self.reasons.push(Why::PlanOmitsLoading);
+            return None;
+        }
         let tenant = self.tenant(slot)?;
         let position = tenant.launched;
         let tokens = (tenant.arrival.tokens - position).min(room);

@@ -8,14 +8,14 @@
 use crate::agreed::Words;
 use crate::brief::Arrival;
 use crate::counters::{Counter, Counters, visit_peer};
-use crate::ids::{Attempt, Epoch, Generation, Leg, PageId, RequestId, SlotIndex};
+use crate::ids::{Attempt, BlockKey, Epoch, Generation, Leg, PageId, RequestId, SlotIndex};
 use crate::poll::Reason;
 use crate::table::Occupant;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 /// A leg to compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PrefillLeg {
     /// The leg's place in acceptance order.
     pub id: RequestId,
@@ -23,10 +23,14 @@ pub struct PrefillLeg {
     pub leg: Leg,
     /// Tokens to compute: the prompt and the output so far.
     pub tokens: u32,
+    /// Keys of its leading full pages, in the order of positions; as many as are looked up and kept.
+    pub keys: Vec<BlockKey>,
 }
 
 impl Arrival for PrefillLeg {
-    const WORDS: usize = 6;
+    fn words(&self) -> usize {
+        6 + 2 * self.keys.len()
+    }
 
     fn encode(&self, words: &mut Words) {
         let Leg { epoch, slot, generation, attempt } = self.leg;
@@ -38,17 +42,20 @@ impl Arrival for PrefillLeg {
             attempt.0,
             u64::from(self.tokens),
         ]);
+        words.extend(self.keys.iter().flat_map(|key| key.0));
     }
 
     fn decode(words: &[u64]) -> Option<Self> {
-        let &[id, epoch, slot, generation, attempt, tokens] = words else { return None };
+        let (&[id, epoch, slot, generation, attempt, tokens], keys) = words.split_first_chunk()?;
+        let (keys, []) = keys.as_chunks() else { return None };
         let leg = Leg {
             epoch: Epoch(epoch),
             slot: SlotIndex(u32::try_from(slot).ok()?),
             generation: Generation(generation),
             attempt: Attempt(attempt),
         };
-        Some(Self { id: RequestId(id), leg, tokens: u32::try_from(tokens).ok()? })
+        let keys = keys.iter().map(|key| BlockKey(*key)).collect();
+        Some(Self { id: RequestId(id), leg, tokens: u32::try_from(tokens).ok()?, keys })
     }
 }
 
@@ -90,7 +97,7 @@ pub struct LegTenant {
     pub phase: LegPhase,
     /// Its pages, in the order of positions.
     pub pages: Vec<PageId>,
-    /// Tokens that have been in a plan.
+    /// Tokens that have been in a plan, or were computed for another leg.
     pub launched: u32,
 }
 

@@ -4,6 +4,7 @@
 
 pub mod action;
 mod decide;
+mod prefix;
 pub mod evidence;
 pub mod leg;
 pub mod parts;
@@ -124,6 +125,7 @@ impl<R: Rules> Role for Prefill<R> {
                     effect(Do::Fail { leg: *leg, outcome: *outcome });
                 }
             },
+            Action::Copy(copy) => effect(Do::Copy(*copy)),
             Action::Release { slot, leg } => {
                 evidence.forget(*slot, *leg);
                 effect(Do::Forget { leg: *leg });

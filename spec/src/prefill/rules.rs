@@ -37,6 +37,36 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         age_ticks >= deadline_ticks
     }
 
+    /// Most pages that a leg of `tokens` tokens takes from the cache: one token at least is computed, for the token after it.
+    fn matchable(tokens: u32, page_size: u32) -> u32 {
+        tokens.saturating_sub(1) / page_size
+    }
+
+    /// Whether the pages of a leg are kept, of which so many tokens are computed.
+    fn keeps(computed: u32, tokens: u32) -> bool {
+        computed >= tokens
+    }
+
+    /// Whether a kept page may be given up on the devices: no leg holds it, and no copy touches it.
+    fn evictable(held: bool, copying: bool) -> bool {
+        !held && !copying
+    }
+
+    /// Whether a page of the hosts may be given up: no copy touches it.
+    fn forgettable(copying: bool) -> bool {
+        !copying
+    }
+
+    /// Whether a leg runs only once all its pages have come back from the hosts, on every rank.
+    fn waits_for_loads() -> bool {
+        true
+    }
+
+    /// Whether a page that a leg gives back stays with the cache.
+    fn leaves_kept(kept: bool) -> bool {
+        kept
+    }
+
     /// Whether the first leg that lacks pages stops those behind it.
     fn first_misfit_stops() -> bool {
         true
