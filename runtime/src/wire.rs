@@ -28,15 +28,15 @@ pub use lockstep_spec::ids::Leg;
 
 use std::fmt;
 
-use lockstep_spec::ids::Epoch;
+use lockstep_spec::ids::{BlockKey, Epoch};
 use lockstep_spec::ticket::Site;
 use serde::{Deserialize, Serialize};
 
 /// Longest line a rank may send, in bytes: its longest message is a [`RankToFront::Fatal`] with its evidence.
 pub const RANK_LINE_BYTES: usize = 64 * 1024;
 
-/// Longest line the front end may send, in bytes: a [`FrontToRank::Leg`] of 400,000 tokens of ten digits.
-pub const FRONT_LINE_BYTES: usize = 4 * 1024 * 1024;
+/// Longest line the front end may send, in bytes: a [`FrontToRank::Leg`] of 400,000 tokens of ten digits, with the keys of 16,384 pages.
+pub const FRONT_LINE_BYTES: usize = 6 * 1024 * 1024;
 
 /// Which of the two groups a rank belongs to.
 #[derive(
@@ -138,6 +138,17 @@ pub struct Seat {
     pub name: RankName,
 }
 
+/// What a prefill group keeps of the prompts that it has computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
+pub struct Keeping {
+    /// Leading KV pages of a prompt that prefill keeps for prompts that begin alike; 0 keeps none
+    #[arg(long, value_name = "PAGES", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(0..=16_384))]
+    pub prefix_pages: u32,
+    /// Pages in the memory of each prefill rank's host, to which kept pages are copied: they outlive the rank's own pages
+    #[arg(long, value_name = "PAGES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16_777_216))]
+    pub host_pages: u32,
+}
+
 /// What a rank can hold, told once when its model is loaded and its group is formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Room {
@@ -177,8 +188,14 @@ pub struct Progress {
     pub forward_micros_total: u64,
     /// Slots in use.
     pub slots_used: u32,
-    /// Free KV pages.
+    /// KV pages that a new request may have: free, or kept for prompts that begin alike and held by none.
     pub pages_free: u32,
+    /// KV pages that are kept for prompts that begin alike.
+    pub pages_kept: u32,
+    /// Pages of prompts that were not computed, because they were kept.
+    pub pages_matched: u64,
+    /// Of those, pages that came back from the host.
+    pub pages_loaded: u64,
     /// Whether the group is paused and none of its forwards is in flight.
     pub paused: bool,
 }
@@ -268,6 +285,8 @@ pub enum FrontToRank {
         acceptance: u64,
         /// The prompt and the tokens generated so far.
         tokens: Vec<u32>,
+        /// Keys of their leading full pages. To the leader.
+        keys: Vec<BlockKey>,
         /// How the token after them is chosen.
         draw: Draw,
     },

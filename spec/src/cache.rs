@@ -105,10 +105,10 @@ impl PrefixCache {
         keys.iter().take_while(|key| self.block(**key).is_some()).count()
     }
 
-    /// Whether a copy may still touch a block's page on the devices or on the hosts.
+    /// Whether a copy may still touch a page of the devices.
     #[must_use]
-    pub fn copying(&self, block: &Block) -> bool {
-        self.copies.iter().any(|copy| Some(copy.page) == block.page || Some(copy.host) == block.host)
+    pub fn copying(&self, page: PageId) -> bool {
+        self.copies.iter().any(|copy| copy.page == page)
     }
 
     /// Whether one of these pages has not come back from the hosts yet.
@@ -130,7 +130,8 @@ impl PrefixCache {
 
     /// Notes the use of a prompt's pages. Its first page is given up last: without it, the others are of no use.
     pub(crate) fn touch(&mut self, keys: &[BlockKey]) {
-        let age = |block: &Block| keys.iter().position(|key| *key == block.key).map(|index| keys.len() - index);
+        let age =
+            |block: &Block| keys.iter().position(|key| *key == block.key).map(|index| keys.len() - index);
         self.blocks.sort_by_key(age);
     }
 

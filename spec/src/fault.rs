@@ -86,7 +86,9 @@ impl fmt::Display for Fault {
             Self::UnexpectedRetirement(forward) => {
                 write!(formatter, "forward {forward} retired out of order")
             }
-            Self::CopiedAhead(copy) => write!(formatter, "copy {copy} is agreed complete, but not complete here"),
+            Self::CopiedAhead(copy) => {
+                write!(formatter, "copy {copy} is agreed complete, but not complete here")
+            }
             Self::UnexpectedCopy(copy) => write!(formatter, "copy {copy} completed out of order"),
             Self::ImpossiblePoll(slot) => write!(formatter, "impossible poll for slot {slot}"),
             Self::KvNotWhole(slot) => write!(formatter, "the plan names {slot}, whose KV is not whole here"),

@@ -266,6 +266,12 @@ impl<O: Occupant> State<O> {
         occupants.flat_map(Occupant::pages).any(|held| *held == page)
     }
 
+    /// Pages that a new request may have: free ones, and kept ones that no request holds.
+    #[must_use]
+    pub fn spare_pages(&self) -> usize {
+        self.pool.len() + self.cache.pages().filter(|page| !self.holds(*page)).count()
+    }
+
     /// Number of free slots.
     #[must_use]
     pub fn free_slots(&self) -> usize {

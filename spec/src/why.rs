@@ -63,7 +63,7 @@ pub enum Why {
     PlanOmitsLoading,
     /// A request waits for its fence and is left out of the plan.
     PlanOmitsUnfenced,
-    /// A leg begins with pages that were kept.
+    /// A page that was kept is one of a leg's first.
     PrefixMatched,
     /// A new request took a slot.
     Recorded,

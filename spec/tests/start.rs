@@ -22,6 +22,8 @@ fn proposal() -> GroupConfiguration {
         page_size: 2,
         flights: 1,
         chunk_tokens: 8,
+        prefix_pages: 0,
+        host_pages: 0,
         brief_words: GroupConfiguration::least_brief_words(1),
         deadline_ticks: 9,
         stop_tokens: Vec::new(),

@@ -25,6 +25,8 @@ fn configuration(flights: u32, pages: u32) -> GroupConfiguration {
         pages,
         page_size: 2,
         flights,
+        prefix_pages: 0,
+        host_pages: 0,
         brief_words: 32,
         chunk_tokens: 8,
         deadline_ticks: 3,

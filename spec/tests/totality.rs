@@ -33,6 +33,8 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         pages: 4,
         page_size: 2,
         flights,
+        prefix_pages: 0,
+        host_pages: 0,
         brief_words: 24,
         chunk_tokens: 8,
         deadline_ticks: 3,

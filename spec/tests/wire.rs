@@ -145,6 +145,8 @@ fn configuration() -> GroupConfiguration {
         pages: 4,
         page_size: 2,
         flights: 2,
+        prefix_pages: 0,
+        host_pages: 0,
         brief_words: 32,
         chunk_tokens: 8,
         deadline_ticks: 4,

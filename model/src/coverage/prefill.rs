@@ -30,6 +30,7 @@ pub const POINTS: Points = Points {
         "ShutdownWanted",
         "Broken",
         "Tick",
+        "Copied",
         "Listed",
         "Revoked",
         "Written",
@@ -86,10 +87,11 @@ pub(crate) fn note_fact(fact: &PrefillFact, notes: &mut Notes) {
         Fact::ShutdownWanted => 4,
         Fact::Broken => 5,
         Fact::Tick => 6,
-        Fact::Role((_, WriteFact::Listed)) => 7,
-        Fact::Role((_, WriteFact::Revoked)) => 8,
-        Fact::Role((_, WriteFact::Written)) => 9,
-        Fact::Role((_, WriteFact::WriteFailed)) => 10,
+        Fact::Copied(_) => 7,
+        Fact::Role((_, WriteFact::Listed)) => 8,
+        Fact::Role((_, WriteFact::Revoked)) => 9,
+        Fact::Role((_, WriteFact::Written)) => 10,
+        Fact::Role((_, WriteFact::WriteFailed)) => 11,
     };
     Points::note_fact(kind, notes);
 }

@@ -138,6 +138,7 @@ impl<R: Rules> Environment for Surroundings<R> {
             Fact::Role((leg, fact)) => self.port(rank, *leg).took_place(*leg, *fact),
             Fact::ShutdownWanted => self.shutdown = true,
             Fact::Retired { .. }
+            | Fact::Copied(_)
             | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
@@ -207,7 +208,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn benign(fact: &DecodeFact) -> bool {
         match fact {
-            Fact::Retired { .. } => true,
+            Fact::Retired { .. } | Fact::Copied(_) => true,
             Fact::PauseWanted(paused) => !paused,
             Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
                 false

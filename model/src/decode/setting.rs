@@ -97,6 +97,8 @@ impl DecodeSetting {
             pages,
             page_size: 1,
             flights: 1 + u32::from(overlap),
+            prefix_pages: 0,
+            host_pages: 0,
             brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
             chunk_tokens: 8,
             deadline_ticks: 1,

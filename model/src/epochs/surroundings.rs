@@ -65,6 +65,7 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
             Fact::ShutdownWanted => self.front_end.asked(rank),
             Fact::Role(_)
             | Fact::Retired { .. }
+            | Fact::Copied(_)
             | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)

@@ -1,8 +1,9 @@
 //! Which facts may reach a prefill rank, and the drawing of a rank.
 
 use crate::prefill::peer::Said;
-use crate::prefill::setting::PrefillSetting;
+use crate::prefill::setting::{PrefillSetting, Prompt};
 use crate::prefill::{PrefillFact, Surroundings};
+use lockstep_spec::cache::{Block, Copy, Direction, PrefixCache};
 use lockstep_spec::ids::{Leg, RequestId, SlotIndex};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::PrefillMachine;
@@ -29,7 +30,8 @@ impl<R: Rules> Surroundings<R> {
         for (slot, decode) in (0..).map(SlotIndex).zip(&self.decode) {
             if decode.free(setting.hasty) && !decode.previous.is_some_and(|leg| holds(machine, leg)) {
                 let leg = decode.next_leg(slot);
-                let arrivals = setting.lengths.iter().map(|tokens| PrefillLeg { id, leg, tokens: *tokens });
+                let arrivals = setting.prompts.iter().cloned();
+                let arrivals = arrivals.map(|Prompt { tokens, keys }| PrefillLeg { id, leg, tokens, keys });
                 facts.extend(arrivals.map(Fact::Submitted));
             }
         }
@@ -41,6 +43,11 @@ impl<R: Rules> Surroundings<R> {
         let asked = self.decode.iter().filter_map(|decode| decode.current.as_ref()?.id);
         let ids = tenants.map(|tenant| tenant.arrival.id).chain(asked);
         RequestId(ids.map(|id| id.0 + 1).max().unwrap_or(0))
+    }
+
+    /// A rank's device has completed the oldest of its copies.
+    pub(super) fn copy_facts(&self, rank: usize, facts: &mut Vec<PrefillFact>) {
+        facts.extend(self.memories[rank].copies().next().map(|copy| Fact::Copied(copy.id)));
     }
 
     /// What the decode peer of a rank may say, and how its writes may end.
@@ -101,6 +108,7 @@ pub(super) fn describe<R: Rules>(
     cells.push(("heard of decode".to_string(), listings(machine)));
     cells.push(("waiting".to_string(), machine.intake().arrivals.len().to_string()));
     cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
+    cells.extend(cache(&state.cache));
     cells.push(("in flight".to_string(), flights.join(" ")));
     cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));
     cells.push(("device".to_string(), surroundings.devices[index].len().to_string()));
@@ -111,6 +119,23 @@ pub(super) fn describe<R: Rules>(
 fn tenant(tenant: &LegTenant) -> String {
     let LegTenant { arrival, phase, pages, launched } = tenant;
     format!("{} {} {phase:?} {launched}/{} {pages:?}", arrival.id, arrival.leg, arrival.tokens)
+}
+
+/// What is kept, least recently used first, and what is being copied; nothing if nothing is kept.
+fn cache(cache: &PrefixCache) -> Option<(String, String)> {
+    let place =
+        |block: &Block| [block.page.map(|page| page.to_string()), block.host.map(|host| host.to_string())];
+    let kept = |block: &Block| {
+        let places: Vec<String> = place(block).into_iter().flatten().collect();
+        format!("{:?} in {}", block.key, places.join(" and "))
+    };
+    let copied = |copy: &Copy| match copy.direction {
+        Direction::Store => format!("{} {} to {}", copy.id, copy.page, copy.host),
+        Direction::Load => format!("{} {} to {}", copy.id, copy.host, copy.page),
+    };
+    let told: Vec<String> =
+        cache.blocks().iter().map(kept).chain(cache.copies().iter().map(copied)).collect();
+    (!told.is_empty()).then(|| ("kept".to_string(), told.join(", ")))
 }
 
 fn listings<R: Rules>(machine: &PrefillMachine<R>) -> String {

@@ -8,6 +8,7 @@
 //! [`mutants`].
 
 mod facts;
+pub mod memory;
 pub mod mutants;
 pub mod peer;
 pub mod setting;
@@ -16,6 +17,7 @@ pub mod witnesses;
 use crate::coverage;
 use crate::decode::setting::PLAIN;
 use crate::explore::Notes;
+use crate::prefill::memory::Memory;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
 use crate::traces;
@@ -59,6 +61,8 @@ pub struct Surroundings<R> {
     pub devices: Vec<Vec<Queued>>,
     /// By rank: tokens of each leg that were queued on the device, by leg.
     pub computed: Vec<Vec<(Leg, u32)>>,
+    /// By rank.
+    pub memories: Vec<Memory>,
     rules: PhantomData<R>,
 }
 
@@ -79,23 +83,27 @@ impl<R: Rules> Surroundings<R> {
         self.computed[rank].retain(|(computed, _)| *computed != leg);
     }
 
-    /// A leg may run once every decode rank has said what is to be computed and where it goes, and its chunks follow each other.
+    /// A leg may run once every decode rank has said what is to be computed and where it goes, and its chunks follow each other, and what
+    /// it did not have to compute.
     fn launch(
         &mut self,
         machine: &PrefillMachine<R>,
         rank: usize,
-        forward: ForwardId,
-        rows: &[Row],
+        (forward, rows): (ForwardId, &[Row]),
+        page_size: u32,
     ) -> Result<(), &'static str> {
         let state = machine.state().value();
         let mut legs = Vec::new();
         for row in rows {
-            let leg = state.occupant(row.slot).map(|tenant| tenant.arrival.leg);
-            let listed = leg.filter(|leg| self.decode[leg.slot.index()].listed(*leg));
-            let leg = listed.ok_or(kv_before_run::PROPERTY.id)?;
-            if self.computed(rank, leg) != row.position {
+            let arrival = state.occupant(row.slot).map(|tenant| &tenant.arrival);
+            let listed = arrival.filter(|PrefillLeg { leg, .. }| self.decode[leg.slot.index()].listed(*leg));
+            let PrefillLeg { leg, keys, .. } = listed.ok_or(kv_before_run::PROPERTY.id)?;
+            let (leg, computed) = (*leg, self.computed(rank, *leg));
+            let found = computed == 0 && (row.position / page_size) as usize <= keys.len();
+            if computed != row.position && !found {
                 return Err(kv_before_run::PROPERTY.id);
             }
+            self.memories[rank].compute(state, row, keys, page_size)?;
             self.forget(rank, leg);
             self.computed[rank].push((leg, row.position + row.tokens));
             self.computed[rank].sort_unstable();
@@ -106,11 +114,19 @@ impl<R: Rules> Surroundings<R> {
     }
 
     /// A write reads what its forwards have computed, all of it.
-    fn post(&mut self, rank: usize, tokens: u32, leg: Leg, pages: &[PageId]) -> Result<(), &'static str> {
+    fn post(
+        &mut self,
+        machine: &PrefillMachine<R>,
+        rank: usize,
+        leg: Leg,
+        pages: &[PageId],
+    ) -> Result<(), &'static str> {
+        let arrival = arrival(machine, leg).ok_or(kv_before_run::PROPERTY.id)?;
         let computing = self.devices[rank].iter().any(|queued| queued.legs.contains(&leg));
-        if computing || self.computed(rank, leg) != tokens {
+        if computing || self.computed(rank, leg) != arrival.tokens {
             return Err(kv_before_run::PROPERTY.id);
         }
+        self.memories[rank].read(pages, &arrival.keys)?;
         self.writes[rank].push(Write { leg, pages: pages.to_vec() });
         Ok(())
     }
@@ -139,6 +155,10 @@ impl<R: Rules> Environment for Surroundings<R> {
             writes: vec![Vec::new(); ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
             computed: vec![Vec::new(); ranks as usize],
+            memories: vec![
+                Memory::new(setting.configuration.pages, setting.configuration.host_pages);
+                ranks as usize
+            ],
             rules: PhantomData,
         };
         ((0..ranks).filter_map(|rank| machine(rank).ok()).collect(), surroundings)
@@ -161,6 +181,7 @@ impl<R: Rules> Environment for Surroundings<R> {
     ) {
         self.front_end_facts(setting, &ranks[rank], facts);
         self.peer_facts(setting, rank, facts);
+        self.copy_facts(rank, facts);
         if setting.deadlines && facts::clock_matters(setting, &ranks[rank]) {
             facts.push(Fact::Tick);
         }
@@ -178,6 +199,7 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.asked = true;
             }
             Fact::ShutdownWanted => self.shutdown = true,
+            Fact::Copied(_) => self.memories[rank].complete(),
             Fact::Retired { .. }
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
@@ -199,10 +221,20 @@ impl<R: Rules> Environment for Surroundings<R> {
         local: &Local<Do>,
     ) -> Result<(), &'static str> {
         match local {
-            Local::Launch { forward, rows } => self.launch(&ranks[rank], rank, *forward, rows),
-            Local::Decided(_) => Ok(()),
-            Local::Role(Do::Write { leg, pages, .. }) => {
-                self.post(rank, tokens(&ranks[rank], *leg), *leg, pages)
+            Local::Launch { forward, rows } => {
+                self.launch(&ranks[rank], rank, (*forward, rows), setting.configuration.page_size)
+            }
+            Local::Decided(_) => {
+                self.memories[rank].forget_free(ranks[rank].state().value());
+                Ok(())
+            }
+            Local::Role(Do::Write { leg, pages, .. }) => self.post(&ranks[rank], rank, *leg, pages),
+            Local::Role(Do::Copy(copy)) => {
+                let mut blocks = ranks[rank].state().value().cache.blocks().iter();
+                let block = blocks.find(|block| block.page == Some(copy.page));
+                let key = block.ok_or(kv_before_run::PROPERTY.id)?.key;
+                self.memories[rank].start(*copy, key);
+                Ok(())
             }
             Local::Role(Do::Fail { leg, .. }) => {
                 if let Some(order) = self.order(*leg) {
@@ -229,7 +261,8 @@ impl<R: Rules> Environment for Surroundings<R> {
             .iter()
             .zip(ranks)
             .all(|(writes, machine)| writes.iter().all(|write| holds(machine.state().value(), write)));
-        if sound { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
+        let copies = self.memories.iter().all(Memory::sound);
+        if sound && copies { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
     }
 
     fn agreed_digest(rank: &PrefillMachine<R>) -> u64 {
@@ -252,7 +285,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn benign(fact: &PrefillFact) -> bool {
         match fact {
-            Fact::Retired { .. } => true,
+            Fact::Retired { .. } | Fact::Copied(_) => true,
             Fact::PauseWanted(paused) => !paused,
             Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::ShutdownWanted | Fact::Broken | Fact::Tick => {
                 false
@@ -293,11 +326,10 @@ impl<R: Rules> Environment for Surroundings<R> {
     }
 }
 
-/// Tokens of a leg in the table.
-fn tokens<R: Rules>(machine: &PrefillMachine<R>, leg: Leg) -> u32 {
-    let state = machine.state().value();
-    let tenants = state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-    tenants.filter(|tenant| tenant.arrival.leg == leg).map(|tenant| tenant.arrival.tokens).sum()
+/// A leg in the table.
+fn arrival<R: Rules>(machine: &PrefillMachine<R>, leg: Leg) -> Option<&PrefillLeg> {
+    let mut tenants = machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref());
+    tenants.find(|tenant| tenant.arrival.leg == leg).map(|tenant| &tenant.arrival)
 }
 
 /// Whether the pages of a posted write are still held by its leg.
@@ -316,5 +348,6 @@ impl<R: Rules> Counters for Surroundings<R> {
             queued.legs.iter_mut().for_each(|leg| visit_peer(leg, visit));
         }
         self.computed.iter_mut().flatten().for_each(|(leg, _)| visit_peer(leg, visit));
+        self.memories.visit(visit);
     }
 }

@@ -64,6 +64,66 @@ impl Rules for ClosesLast {
     }
 }
 
+/// All of a prompt may come from the cache, and nothing is left to compute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct MatchesWhole;
+
+impl Rules for MatchesWhole {
+    fn matchable(tokens: u32, page_size: u32) -> u32 {
+        tokens / page_size
+    }
+}
+
+/// Pages are kept once the first chunk of their leg is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeepsHalf;
+
+impl Rules for KeepsHalf {
+    fn keeps(_: u32, _: u32) -> bool {
+        true
+    }
+}
+
+/// A kept page is given up although a leg holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EvictsHeld;
+
+impl Rules for EvictsHeld {
+    fn evictable(_: bool, copying: bool) -> bool {
+        !copying
+    }
+}
+
+/// A kept page is given up although it is being copied to the host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EvictsCopied;
+
+impl Rules for EvictsCopied {
+    fn evictable(held: bool, _: bool) -> bool {
+        !held
+    }
+}
+
+/// A leg runs before its pages have come back from the host.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunsWhileLoading;
+
+impl Rules for RunsWhileLoading {
+    fn waits_for_loads() -> bool {
+        false
+    }
+}
+
+/// A leg takes along the kept pages that it held.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FreesKept;
+
+impl Rules for FreesKept {
+    fn leaves_kept(_: bool) -> bool {
+        false
+    }
+}
+
 /// Nothing is ever late.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NeverLate;

@@ -2,8 +2,31 @@
 
 use crate::world::{Completion, Interleaving};
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
-use lockstep_spec::ids::{Epoch, Leg};
+use lockstep_spec::ids::{BlockKey, Epoch, Leg};
 use std::sync::Arc;
+
+/// What a leg is to compute.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Prompt {
+    /// Its length.
+    pub tokens: u32,
+    /// The keys of its leading full pages.
+    pub keys: Vec<BlockKey>,
+}
+
+impl Prompt {
+    /// One that is like no other.
+    #[must_use]
+    pub fn new(tokens: u32) -> Self {
+        Self { tokens, keys: Vec::new() }
+    }
+
+    /// One whose leading pages have these keys.
+    #[must_use]
+    pub fn keyed(tokens: u32, keys: &[u64]) -> Self {
+        Self { tokens, keys: keys.iter().map(|key| BlockKey([0, *key])).collect() }
+    }
+}
 
 /// Bounds and choices of a prefill run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -12,8 +35,8 @@ pub struct PrefillSetting {
     pub configuration: Arc<GroupConfiguration>,
     /// Slots of the decode group: each has at most one leg that it wants.
     pub decode_slots: u32,
-    /// Lengths of the legs that keep arriving, in tokens.
-    pub lengths: Vec<u32>,
+    /// What the legs that keep arriving are to compute.
+    pub prompts: Vec<Prompt>,
     /// Whether the decode group may give any leg up at any time; each rank hears of it on its own.
     pub revocations: bool,
     /// Whether a write may fail, on any rank at any time.
@@ -48,6 +71,8 @@ impl PrefillSetting {
             pages: 2 * slots - 1,
             page_size: 1,
             flights: 1 + u32::from(overlap),
+            prefix_pages: 0,
+            host_pages: 0,
             brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
             chunk_tokens: 2 * slots,
             deadline_ticks: 1,
@@ -58,7 +83,7 @@ impl PrefillSetting {
         Self {
             configuration: Arc::new(configuration),
             decode_slots: slots,
-            lengths: vec![1, 2],
+            prompts: vec![Prompt::new(1), Prompt::new(2)],
             revocations: false,
             write_failures: false,
             deadlines: false,
@@ -77,7 +102,22 @@ impl PrefillSetting {
         let configuration = Arc::make_mut(&mut self.configuration);
         configuration.chunk_tokens = 1;
         configuration.pages = configuration.pages.max(2);
-        self.lengths = vec![2];
+        self.prompts = vec![Prompt::new(2)];
+    }
+
+    /// Lets a forward have so many tokens.
+    pub fn chunks_of(&mut self, tokens: u32) {
+        Arc::make_mut(&mut self.configuration).chunk_tokens = tokens;
+    }
+
+    /// Keeps pages for prompts that begin alike, with `host_pages` pages on each host, in a pool of `pages`.
+    pub fn keep(&mut self, pages: u32, host_pages: u32, prompts: Vec<Prompt>) {
+        let configuration = Arc::make_mut(&mut self.configuration);
+        configuration.prefix_pages = prompts.iter().map(|prompt| prompt.keys.len() as u32).max().unwrap_or(0);
+        configuration.host_pages = host_pages;
+        configuration.pages = pages;
+        configuration.brief_words += 2 * configuration.slots * configuration.prefix_pages;
+        self.prompts = prompts;
     }
 
     /// Whether a leg may fail or be given up.

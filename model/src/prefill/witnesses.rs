@@ -5,6 +5,7 @@ use crate::prefill::Surroundings;
 use crate::prefill::peer::Said;
 use crate::prefill::setting::PrefillSetting;
 use crate::world::World;
+use lockstep_spec::cache::Direction;
 use lockstep_spec::poll::Reason;
 use lockstep_spec::prefill::leg::{LegOutcome, LegPhase, LegTenant};
 use lockstep_spec::prefill::rules::Rules;
@@ -24,12 +25,13 @@ pub fn witnesses<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
     if setting.write_failures && setting.configuration.ranks > 1 {
         witnesses.push(("a write failed", write_failed));
     }
-    if setting.lengths.iter().any(|length| *length > setting.configuration.chunk_tokens) {
+    if setting.prompts.iter().any(|prompt| prompt.tokens > setting.configuration.chunk_tokens) {
         witnesses.push(("a leg is between two chunks", between_chunks));
         if setting.revocations {
             witnesses.push(("a leg is revoked between two chunks", revoked_between_chunks));
         }
     }
+    witnesses.extend(with_kept_pages(setting));
     if setting.pause {
         witnesses.push(("paused with a leg that could run", paused));
     }
@@ -46,18 +48,42 @@ fn with_two_legs<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings
         witnesses.push(("a leg waits for its page list while another is listed", lacks_list));
     }
     let configuration = &setting.configuration;
-    let two_pages = |tokens: &u32| 2 * configuration.pages_for(*tokens);
-    let fit = |tokens: Option<&u32>| {
+    let two_pages = |tokens: u32| 2 * configuration.pages_for(tokens);
+    let fit = |tokens: Option<u32>| {
         tokens.map(two_pages).is_some_and(|pages| pages <= configuration.pages as usize)
     };
-    if fit(setting.lengths.iter().min()) && configuration.chunk_tokens > 1 {
+    let lengths = || setting.prompts.iter().map(|prompt| prompt.tokens);
+    if fit(lengths().min()) && configuration.chunk_tokens > 1 {
         witnesses.push(("two legs in one plan", two_in_one_plan));
     }
-    if fit(setting.lengths.iter().min()) && setting.configuration.flights > 1 {
+    if fit(lengths().min()) && setting.configuration.flights > 1 {
         witnesses.push(("two forwards in flight", two_flights));
     }
-    if !fit(setting.lengths.iter().max()) {
+    if !fit(lengths().max()) {
         witnesses.push(("a leg waits for pages while another runs", lacks_pages));
+    }
+    witnesses
+}
+
+fn with_kept_pages<R: Rules>(setting: &PrefillSetting) -> Vec<Witness<Surroundings<R>>> {
+    let mut witnesses: Vec<Witness<Surroundings<R>>> = Vec::new();
+    let configuration = &setting.configuration;
+    if configuration.prefix_pages == 0 {
+        return witnesses;
+    }
+    witnesses.push(("a leg runs on pages that were kept", runs_on_kept));
+    if configuration.slots > 1 {
+        witnesses.push(("two legs hold the same page", two_hold_one));
+    }
+    if configuration.host_pages > 0 {
+        witnesses.push(("a page is kept on the hosts alone", on_the_hosts_alone));
+        witnesses.push(("a leg waits for a page that comes back from the hosts", waits_for_load));
+        if configuration.ranks > 1 {
+            witnesses.push(("a copy is complete on one rank and not on another", copied_apart));
+        }
+        if setting.revocations {
+            witnesses.push(("a page comes back that no leg holds any more", loads_for_nobody));
+        }
     }
     witnesses
 }
@@ -69,6 +95,40 @@ fn between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let partly =
         |tenant: &LegTenant| tenant.phase == LegPhase::Running && tenant.launched < tenant.arrival.tokens;
     !state(world).by_age(partly).is_empty()
+}
+
+fn runs_on_kept<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let queue = &state(world).flights.queue;
+    queue.iter().flat_map(|flight| &flight.rows).any(|row| {
+        let kept = row.pages.first().is_some_and(|page| state(world).cache.keeps(*page));
+        row.position > 0 && kept
+    })
+}
+
+fn two_hold_one<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let holders = |page| tenants(world).filter(|tenant| tenant.pages.contains(&page)).count();
+    state(world).cache.pages().any(|page| holders(page) > 1)
+}
+
+fn on_the_hosts_alone<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    state(world).cache.blocks().iter().any(|block| block.page.is_none())
+}
+
+fn waits_for_load<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let waits =
+        |tenant: &LegTenant| tenant.phase == LegPhase::Running && state(world).cache.loading(&tenant.pages);
+    tenants(world).any(waits)
+}
+
+fn copied_apart<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let mut next = world.group.ranks.iter().map(|rank| rank.next_copy().map(|copy| copy.id));
+    let first = next.next();
+    next.any(|copy| Some(copy) != first)
+}
+
+fn loads_for_nobody<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let copies = state(world).cache.copies().iter();
+    copies.filter(|copy| copy.direction == Direction::Load).any(|copy| !state(world).holds(copy.page))
 }
 
 fn revoked_between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

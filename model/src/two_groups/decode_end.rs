@@ -61,7 +61,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let occupant = self.decode.ranks[rank].state().value().occupant(leg.slot);
         if let Some(request) = occupant.map(|tenant| tenant.request).filter(|_| rank == 0) {
             let tokens = request.prompt_tokens + generated;
-            self.want(PrefillLeg { id, leg, tokens });
+            self.want(PrefillLeg { id, leg, tokens, keys: Vec::new() });
         }
     }
 

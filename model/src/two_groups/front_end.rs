@@ -155,7 +155,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     pub(super) fn want(&mut self, wanted: PrefillLeg) {
         if self.front_end.journal.is_some() {
             self.front_end.wanted.retain(|earlier| earlier.leg.slot != wanted.leg.slot);
-            self.front_end.wanted.push(wanted);
+            self.front_end.wanted.push(wanted.clone());
             self.front_end.wanted.sort_by_key(|wanted| wanted.leg.slot);
         }
         if self.front_end.line == Line::Up {
@@ -175,7 +175,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             let open = |wanted: &&PrefillLeg| {
                 self.front_end.journal.as_ref().is_some_and(|journal| journal.open().contains_key(&wanted.id))
             };
-            let wanted: Vec<PrefillLeg> = self.front_end.wanted.iter().filter(open).copied().collect();
+            let wanted: Vec<PrefillLeg> = self.front_end.wanted.iter().filter(open).cloned().collect();
             wanted.into_iter().for_each(|wanted| self.tell_prefill_ranks(&Told::Leg(wanted)));
         }
         if let Some(journal) = &mut self.front_end.journal {

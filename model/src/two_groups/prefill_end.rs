@@ -44,7 +44,8 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
                     }
                 }
                 Local::Role(Do::Forget { leg }) => self.prefill_ends[rank].forget(leg),
-                Local::Decided(_) => {}
+                // Nothing is kept here.
+                Local::Role(Do::Copy(_)) | Local::Decided(_) => {}
             }
         }
         Ok(())
@@ -56,10 +57,11 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
             Told::Leg(arrival) => arrival,
             Told::Detach(since) => return self.detach(setting, rank, since),
         };
+        let leg = arrival.leg;
         if rank == 0 {
             self.tell_prefill(setting, rank, Fact::Submitted(arrival))?;
         }
-        self.join(setting, rank, arrival.leg, |parts| parts.tokens = true)
+        self.join(setting, rank, leg, |parts| parts.tokens = true)
     }
 
     /// Every epoch of decode before `since` is over: its legs are given up.

@@ -12,7 +12,11 @@ impl<T: Counters> Counters for Shared<'_, T> {
             Counter::PeerGeneration(slot) => visit(Counter::Generation(slot), value),
             Counter::PeerAttempt(slot) => visit(Counter::Attempt(slot), value),
             Counter::Request => visit(counter, value),
-            Counter::Round | Counter::Forward | Counter::Generation(_) | Counter::Attempt(_) => {}
+            Counter::Round
+            | Counter::Forward
+            | Counter::Copy
+            | Counter::Generation(_)
+            | Counter::Attempt(_) => {}
         });
     }
 }
@@ -23,7 +27,11 @@ pub(super) struct Own<'a, T>(pub(super) &'a mut T);
 impl<T: Counters> Counters for Own<'_, T> {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.0.visit(&mut |counter, value| match counter {
-            Counter::Round | Counter::Forward | Counter::Generation(_) | Counter::Attempt(_) => {
+            Counter::Round
+            | Counter::Forward
+            | Counter::Copy
+            | Counter::Generation(_)
+            | Counter::Attempt(_) => {
                 visit(counter, value);
             }
             Counter::PeerGeneration(_) | Counter::PeerAttempt(_) | Counter::Request => {}

@@ -273,6 +273,8 @@ fn configuration(Size { ranks, slots, pages }: Size, overlap: bool) -> GroupConf
         pages,
         page_size: 1,
         flights: 1 + u32::from(overlap),
+        prefix_pages: 0,
+        host_pages: 0,
         brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
         chunk_tokens: pages,
         deadline_ticks: 1,

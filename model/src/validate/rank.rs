@@ -264,7 +264,8 @@ impl<R: Judged> Rank<R> {
                 meeting.device.retire(self.index);
             }
             Fact::Role(fact) => self.around.took_place(fact),
-            Fact::Submitted(_)
+            Fact::Copied(_)
+            | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::ShutdownWanted
@@ -297,6 +298,7 @@ impl<R: Judged> Rank<R> {
     fn allows(&self, fact: &FactOf<R>) -> bool {
         match fact {
             Fact::Retired { forward, tokens } => self.forwards.finishes(*forward, tokens),
+            Fact::Copied(copy) => self.machine.next_copy().is_some_and(|next| next.id == *copy),
             Fact::Submitted(_) | Fact::AbortWanted(_) | Fact::PauseWanted(_) => self.machine.leads(),
             Fact::ShutdownWanted | Fact::Broken | Fact::Tick => true,
             Fact::Role(fact) => self.around.allows(fact),
@@ -394,8 +396,9 @@ impl<R: Judged> Rank<R> {
         let owed = self.owed.front().map(Owed::text);
         let due = self.due.front().map(text);
         let forward = self.forwards.next().map(|forward| format!("forward {forward} retires"));
+        let copy = self.machine.next_copy().map(|copy| format!("copy {} completes", copy.id));
         let facts = self.around.allowed().into_iter().map(|fact| text::<FactOf<R>>(&Fact::Role(fact)));
-        owed.into_iter().chain(due).chain(forward).chain(facts).collect()
+        owed.into_iter().chain(due).chain(forward).chain(copy).chain(facts).collect()
     }
 }
 

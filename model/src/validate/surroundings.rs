@@ -174,7 +174,7 @@ impl Surroundings<Prefill> for PrefillAround {
                 self.writes.push(*leg);
                 answer.perhaps = Some(Fact::Role((*leg, WriteFact::WriteFailed)));
             }
-            PrefillDo::Fail { .. } => {}
+            PrefillDo::Copy(_) | PrefillDo::Fail { .. } => {}
             PrefillDo::Forget { leg } => self.parts.forget(*leg),
         }
         answer

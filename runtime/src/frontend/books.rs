@@ -4,6 +4,7 @@ use super::attached::Attached;
 use super::desk::DECODE_LEADER;
 use super::groups::Groups;
 use super::journal::{Journal, JournalFault};
+use super::prefix::Prefix;
 use crate::wire::{Draw, FrontToRank, Leg, Progress, RankName, Role, Seat};
 use lockstep_spec::ids::{Attempt, Epoch, RequestId};
 
@@ -16,6 +17,8 @@ pub(super) struct Books {
     pub(super) groups: Groups,
     /// The way to a prefill side that is a deployment of its own; none where this one has both groups, or prefill alone.
     pub(super) attached: Option<Attached>,
+    /// Which pages of a prompt have keys.
+    pub(super) prefix: Prefix,
     /// Whether the operator wants nothing launched; it outlives epochs.
     pub(super) paused: bool,
     /// Legs wanted anew, since the start.
@@ -89,7 +92,8 @@ impl Books {
     /// Has every prefill rank of this deployment compute a leg.
     pub(super) fn compute(&mut self, leg: Leg, acceptance: u64, (tokens, draw): &(Vec<u32>, Draw)) {
         for rank in self.groups.names(Role::Prefill) {
-            let message = FrontToRank::Leg { leg, acceptance, tokens: tokens.clone(), draw: *draw };
+            let keys = if rank.rank == 0 { self.prefix.keys(tokens) } else { Vec::new() };
+            let message = FrontToRank::Leg { leg, acceptance, tokens: tokens.clone(), keys, draw: *draw };
             self.groups.send(rank, message);
         }
     }

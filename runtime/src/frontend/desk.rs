@@ -22,6 +22,7 @@ use super::group_fault::GroupFault;
 use super::groups::{Groups, RankState, smaller};
 use super::journal::{Journal, STOPPING, Submission};
 use super::live::LiveRequest;
+use super::prefix::Prefix;
 use super::status::Health;
 use crate::wire::{FrontToRank, Progress, RankName, RankToFront, Role, Room, Seat};
 use lockstep_spec::ids::{Epoch, RequestId};
@@ -42,6 +43,8 @@ pub struct DeskPlan {
     pub max_queue: usize,
     /// Tokens of the vocabulary: ids are below it.
     pub vocabulary: u32,
+    /// Which pages of a prompt are kept for prompts that begin alike.
+    pub prefix: Prefix,
     /// Connections between the ranks of the two groups, at most.
     pub connections: u32,
     /// Ticks without a word, or without a round that is due, after which a ready rank counts as lost.
@@ -100,7 +103,8 @@ impl Desk {
         let groups = Groups::new(FIRST_EPOCH, plan.decode_ranks, plan.prefill_ranks);
         let journal = Journal::new(FIRST_EPOCH, plan.retries());
         let attached = (plan.prefill_ranks == 0).then(Attached::default);
-        let mut inner = Books { journal, groups, attached, paused: false, resumes: 0, restarts: 0 };
+        let mut inner =
+            Books { prefix: plan.prefix, journal, groups, attached, paused: false, resumes: 0, restarts: 0 };
         inner.detach();
         Arc::new(Self { plan, inner: Mutex::new(inner), standing: watch::Sender::new(Standing::Starting) })
     }

@@ -16,6 +16,7 @@ const PLAN: DeskPlan = DeskPlan {
     prefill_ranks: 1,
     max_queue: 2,
     vocabulary: 256,
+    prefix: Prefix { page_size: 2, pages: 4 },
     silence_ticks: 6,
     stall_ticks: 3,
 };
@@ -101,6 +102,7 @@ fn desk_hands_a_request_over_and_answers_its_leg() {
             leg,
             acceptance: 0,
             tokens: vec![1, 2, 7],
+            keys: PLAN.prefix.keys(&[1, 2]),
             draw: Draw { sampling: Sampling::GREEDY, index: 1 }
         })
     );

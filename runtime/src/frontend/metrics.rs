@@ -29,7 +29,7 @@ const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 11] = [
+const OF_A_RANK: [Metric<Progress>; 14] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
@@ -48,7 +48,19 @@ const OF_A_RANK: [Metric<Progress>; 11] = [
     }),
     ("rank_forward_seconds_total", "counter", "Time in forwards", |told| seconds(told.forward_micros_total)),
     ("rank_slots_used", "gauge", "Slots in use", |told| told.slots_used.into()),
-    ("rank_pages_free", "gauge", "Free KV pages", |told| told.pages_free.into()),
+    ("rank_pages_free", "gauge", "KV pages that a new request may have, kept ones among them", |told| {
+        told.pages_free.into()
+    }),
+    ("rank_pages_kept", "gauge", "KV pages kept for prompts that begin alike", |told| told.pages_kept.into()),
+    (
+        "rank_pages_matched_total",
+        "counter",
+        "Pages of prompts not computed, because they were kept",
+        |told| float(told.pages_matched),
+    ),
+    ("rank_pages_loaded_total", "counter", "Of those, pages that came back from the host", |told| {
+        float(told.pages_loaded)
+    }),
     ("rank_paused", "gauge", "1 when paused, with no forward in flight", |told| f64::from(told.paused)),
 ];
 

@@ -13,7 +13,7 @@ use crate::bootstrap;
 use crate::fabric::FabricKind;
 use crate::frontend::DEFAULT_MAX_TOKENS;
 use crate::group::Transport;
-use crate::wire::Sizes;
+use crate::wire::{Keeping, Sizes};
 
 /// A model-checked decode scheduler for LLM serving with separate prefill and decode groups.
 #[derive(Debug, Parser)]
@@ -137,6 +137,8 @@ pub struct GroupFlags {
     /// Tokens of one prefill forward at most; longer prompts are computed in chunks
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
     pub chunk_tokens: u32,
+    #[command(flatten)]
+    pub keeping: Keeping,
     /// What computes.
     #[command(flatten)]
     pub device: DeviceFlags,

@@ -20,7 +20,7 @@ use super::rank_arguments::{RankArguments, RankPlan};
 use super::way::Way;
 use crate::bootstrap;
 use crate::fabric::FabricKind;
-use crate::frontend::{Desk, DeskPlan, HttpServer, LineTerms, Service};
+use crate::frontend::{Desk, DeskPlan, HttpServer, LineTerms, Prefix, Service};
 use crate::proved::Class;
 use crate::supervisor::{
     CallPlan, Departure, Evidence, Limits, Muster, RunDirectory, StartPlan, Stop, Supervisor,
@@ -270,6 +270,7 @@ fn desk_plan(endpoint: &Endpoint, flags: &GroupFlags, model: &Model, limits: &Li
         connections: flags.sizes().total(),
         max_queue: usize::try_from(endpoint.max_queue).unwrap_or(usize::MAX),
         vocabulary: model.vocabulary,
+        prefix: Prefix { page_size: flags.page_size, pages: flags.keeping.prefix_pages },
         silence_ticks: limits.ticks(limits.silence),
         stall_ticks: limits.ticks(limits.stall),
     }
@@ -315,6 +316,7 @@ async fn call(
         pages: flags.pages,
         page_size: flags.page_size,
         chunk_tokens: flags.chunk_tokens,
+        keeping: flags.keeping,
         unchecked: flags.unchecked,
     };
     let plan = CallPlan { model: model.digest, terms, absence };
@@ -349,6 +351,7 @@ fn ranks(
         kv_memory: flags.device.kv_bytes(),
         page_size: flags.page_size,
         chunk_tokens: flags.chunk_tokens,
+        keeping: flags.keeping,
         trace: flags.trace.clone(),
         unchecked: flags.unchecked,
         apart: side != Side::Both,

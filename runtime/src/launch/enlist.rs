@@ -297,6 +297,7 @@ fn plan(
         kv_memory: flags.device.kv_bytes(),
         page_size: terms.page_size,
         chunk_tokens: terms.chunk_tokens,
+        keeping: terms.keeping,
         trace: flags.trace.clone(),
         unchecked: terms.unchecked,
         apart: false,

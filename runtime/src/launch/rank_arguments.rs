@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::placement::RankDevice;
 use crate::group::Transport;
-use crate::wire::{RankName, Role, Seat};
+use crate::wire::{Keeping, RankName, Role, Seat};
 use lockstep_spec::ids::Epoch;
 
 /// How many forwards a group launches ahead.
@@ -106,6 +106,9 @@ pub struct RankPlan {
     /// Tokens of one prefill forward at most
     #[arg(long)]
     pub chunk_tokens: u32,
+    /// What the group keeps, where it is the prefill group
+    #[command(flatten)]
+    pub keeping: Keeping,
     /// Directory for the rank's trace, if one is wanted
     #[arg(long)]
     pub trace: Option<PathBuf>,
@@ -154,7 +157,7 @@ impl RankArguments {
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let Self { front, control_socket, plan } = self;
-        let flags: [(&str, OsString); 18] = [
+        let flags: [(&str, OsString); 20] = [
             ("--role=", plan.role.name().into()),
             ("--rank=", plan.rank.to_string().into()),
             ("--size=", plan.size.to_string().into()),
@@ -173,6 +176,8 @@ impl RankArguments {
             ("--pages=", plan.pages.to_string().into()),
             ("--page-size=", plan.page_size.to_string().into()),
             ("--chunk-tokens=", plan.chunk_tokens.to_string().into()),
+            ("--prefix-pages=", plan.keeping.prefix_pages.to_string().into()),
+            ("--host-pages=", plan.keeping.host_pages.to_string().into()),
         ];
         let flags =
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
@@ -228,6 +233,7 @@ mod tests {
             kv_memory: Some(9 << 30),
             page_size: 7,
             chunk_tokens: 8,
+            keeping: Keeping { prefix_pages: 9, host_pages: 10 },
             trace: Some("/tr aces".into()),
             unchecked: true,
             apart: true,

@@ -18,12 +18,12 @@ use crate::fabric::{FabricLimits, PrefillLink};
 use crate::group::{AnyMember, Forming};
 use crate::launch::{CollectivesWish, GraphsWish, Mode, RankPlan};
 use crate::supervisor::say;
-use crate::wire::{RankToFront, Role, Room};
+use crate::wire::{Keeping, RankToFront, Role, Room};
 use lockstep_kernels::NAME_BYTES;
 use lockstep_spec::agreed::Words;
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
 use lockstep_spec::digest::Digest;
-use lockstep_spec::ids::{Epoch, RankIndex, TokenId};
+use lockstep_spec::ids::{BlockKey, Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
 use lockstep_spec::start::{Offer, Preparation, Starting};
 use lockstep_spec::ticket::Ticket;
@@ -195,6 +195,10 @@ impl<'a, B: Backend> Rank<'a, B> {
 
 /// What the group is to have, if all its ranks do.
 fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
+    let keeping = match plan.role {
+        Role::Decode => Keeping { prefix_pages: 0, host_pages: 0 },
+        Role::Prefill => plan.keeping,
+    };
     GroupConfiguration {
         epoch: Epoch(plan.epoch),
         ranks: plan.size,
@@ -206,7 +210,11 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
             Mode::Overlap => 2,
         },
         chunk_tokens: plan.chunk_tokens,
-        brief_words: GroupConfiguration::least_brief_words(plan.slots).saturating_add(4096),
+        prefix_pages: keeping.prefix_pages,
+        host_pages: keeping.host_pages,
+        brief_words: GroupConfiguration::least_brief_words(plan.slots)
+            .saturating_add(BlockKey::WORDS * keeping.prefix_pages)
+            .saturating_add(4096),
         deadline_ticks: DEADLINE_TICKS,
         stop_tokens,
         collectives: match plan.device.collectives() {

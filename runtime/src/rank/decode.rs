@@ -99,6 +99,7 @@ pub(super) fn fact(input: &Input) -> Option<FactOf<Decode>> {
         | Input::Prefill(_)
         | Input::WriteFailed(_)
         | Input::Retired { .. }
+        | Input::Copied(_)
         | Input::DeviceFailed(_) => None,
     }
 }

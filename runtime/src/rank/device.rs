@@ -10,8 +10,9 @@ use crate::fabric::PrefillLink;
 use crate::group::{AnyMember, Tag};
 use crate::wire::Draw;
 use lockstep_spec::agreed::Entry;
+use lockstep_spec::cache::{Copy, Direction};
 use lockstep_spec::decode::evidence::LegFact;
-use lockstep_spec::ids::{ForwardId, Leg, PageId, SlotIndex, TokenId};
+use lockstep_spec::ids::{ForwardId, HostPageId, Leg, PageId, SlotIndex, TokenId};
 use lockstep_spec::ticket::Ticket;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -97,6 +98,8 @@ pub(super) enum Command {
         /// Why.
         reason: &'static str,
     },
+    /// Copy a page between the cache and the host.
+    Copy(Copy),
     /// Nothing posted for this leg will be written any more.
     Abandon {
         /// The leg.
@@ -145,6 +148,8 @@ struct Worker<B: Backend> {
     last_tokens: BTreeMap<SlotIndex, u32>,
     /// By leg: what has not landed yet.
     expected: BTreeMap<Leg, Landing>,
+    /// Pages on the host.
+    host: BTreeMap<HostPageId, Vec<u8>>,
 }
 
 /// The pages of a leg that are to land.
@@ -206,7 +211,8 @@ impl Landing {
 /// Works through the queue until the rank loop is gone, or something fails.
 pub(super) fn work<B: Backend>(device: Device<B>, commands: &Receiver<Command>) {
     let inbox = device.inbox.clone();
-    let mut worker = Worker { device, last_tokens: BTreeMap::new(), expected: BTreeMap::new() };
+    let (last_tokens, expected, host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut worker = Worker { device, last_tokens, expected, host };
     for command in commands {
         if let Err(error) = worker.take(command) {
             // The rank loop may be gone already, and then nobody waits for the reason.
@@ -241,6 +247,7 @@ impl<B: Backend> Worker<B> {
                 }
                 Ok(())
             }
+            Command::Copy(copy) => self.copy(copy),
             Command::Abandon { leg } => self.report(Input::WriteFailed(leg)),
         }
     }
@@ -289,6 +296,21 @@ impl<B: Backend> Worker<B> {
         }
         self.expected.remove(&leg);
         self.report(Input::Leg(leg, LegFact::PagesLanded))
+    }
+
+    /// Copies a page behind all that was queued before.
+    fn copy(&mut self, Copy { id, direction, page, host }: Copy) -> Result<(), RankError> {
+        let Device { model, cache, .. } = &mut self.device;
+        match direction {
+            Direction::Store => {
+                self.host.insert(host, model.read_page(cache, page.0)?);
+            }
+            Direction::Load => {
+                let bytes = self.host.get(&host).ok_or(RankError::NoHostPage(host))?;
+                model.write_page(cache, page.0, bytes)?;
+            }
+        }
+        self.report(Input::Copied(id))
     }
 
     /// Posts a leg's writes. What fails here fails the leg, not the rank.

@@ -16,6 +16,7 @@ use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::Row;
 use lockstep_spec::ticket::{Kind, Site, Ticket};
+use lockstep_spec::why::Why;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -151,6 +152,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 self.counters.forward_micros_total += micros;
                 self.feed(vec![Fact::Retired { forward, tokens }])
             }
+            Input::Copied(copy) => self.feed(vec![Fact::Copied(copy)]),
             Input::Front(FrontToRank::Pause) => self.feed(vec![Fact::PauseWanted(true)]),
             Input::Front(FrontToRank::Resume) => self.feed(vec![Fact::PauseWanted(false)]),
             Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown) => {
@@ -263,7 +265,12 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 self.launching = Some((forward, rows));
                 Ok(())
             }
-            Local::Decided(_) => Ok(()),
+            Local::Decided(whys) => {
+                let count = |of: Why| whys.iter().filter(|why| **why == of).count() as u64;
+                self.counters.pages_matched += count(Why::PrefixMatched);
+                self.counters.pages_loaded += count(Why::BlockLoaded);
+                Ok(())
+            }
             Local::Role(effect) => self.hands.perform(effect, facts),
         }
     }
@@ -302,7 +309,8 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         let state = self.machine.state().value();
         let used = state.slots.len() - state.free_slots();
         self.counters.slots_used = u32::try_from(used).unwrap_or(u32::MAX);
-        self.counters.pages_free = u32::try_from(state.pool.len()).unwrap_or(u32::MAX);
+        self.counters.pages_free = u32::try_from(state.spare_pages()).unwrap_or(u32::MAX);
+        self.counters.pages_kept = u32::try_from(state.cache.pages().count()).unwrap_or(u32::MAX);
         self.counters.site = self.last_ticket.map(|ticket| ticket.site);
         self.counters.paused = state.paused && state.flights.queue.is_empty();
         self.front.send(&RankToFront::Progress(self.counters))

@@ -88,6 +88,9 @@ pub(super) enum RankError {
     /// The group started, and this rank was not told to take memory for pages.
     #[error("the group started before this rank had pages")]
     NoCache,
+    /// A page is to come back from the host, and was never copied there.
+    #[error("page {0} of the host was never written")]
+    NoHostPage(lockstep_spec::ids::HostPageId),
     /// The machine launched a forward and named no plan.
     #[error("a forward was entered without its plan")]
     NoPlan,
@@ -133,6 +136,7 @@ impl RankError {
             | Self::NotJoined
             | Self::NotCaptured
             | Self::NoCache
+            | Self::NoHostPage(_)
             | Self::NoPlan
             | Self::NoTokens(_) => (None, None),
         };

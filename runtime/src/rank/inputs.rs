@@ -8,7 +8,7 @@ use super::recorder::Recorder;
 use crate::fabric::PrefillInbound;
 use crate::wire::{FrontToRank, WireError};
 use lockstep_spec::decode::evidence::LegFact;
-use lockstep_spec::ids::{ForwardId, Leg, TokenId};
+use lockstep_spec::ids::{CopyId, ForwardId, Leg, TokenId};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -35,6 +35,8 @@ pub(super) enum Input {
         /// Time on the device, in microseconds.
         micros: u64,
     },
+    /// The device finished a copy between a page of its own and one of the host.
+    Copied(CopyId),
     /// The device failed.
     DeviceFailed(RankError),
 }

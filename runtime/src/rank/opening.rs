@@ -124,6 +124,8 @@ mod tests {
             page_size: 1,
             flights: 1,
             chunk_tokens: 1,
+            prefix_pages: 0,
+            host_pages: 0,
             brief_words: GroupConfiguration::least_brief_words(1),
             deadline_ticks: 1,
             stop_tokens: Vec::new(),

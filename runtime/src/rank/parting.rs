@@ -36,6 +36,7 @@ impl Parting {
                 | FrontToRank::Resume,
             )
             | Input::Front(FrontToRank::Submit(_))
+            | Input::Copied(_)
             | Input::DeviceFailed(_)
             | Input::Leg(..)
             | Input::Prefill(_)

@@ -6,7 +6,7 @@ use super::hands::{FactOf, Hands};
 use super::inputs::Input;
 use crate::fabric::{PrefillFabric, PrefillInbound};
 use crate::wire::{Draw, FrontToRank};
-use lockstep_spec::ids::{Epoch, Leg, RequestId};
+use lockstep_spec::ids::{BlockKey, Epoch, Leg, RequestId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::action::Do;
 use lockstep_spec::prefill::evidence::WriteFact;
@@ -79,13 +79,13 @@ impl PrefillHands {
     fn leg(
         &mut self,
         (leg, acceptance): (Leg, u64),
-        (tokens, draw): (Vec<u32>, Draw),
+        (tokens, keys, draw): (Vec<u32>, Vec<BlockKey>, Draw),
         facts: &mut Vec<FactOf<Prefill>>,
     ) {
         if self.leads {
             let id = RequestId(acceptance);
             let count = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
-            facts.push(Fact::Submitted(PrefillLeg { id, leg, tokens: count }));
+            facts.push(Fact::Submitted(PrefillLeg { id, leg, tokens: count, keys }));
         }
         let keep = |given: &mut Given| (given.tokens, given.draw) = (tokens, Some(draw));
         self.join(leg, Part::Tokens, keep, facts);
@@ -128,8 +128,8 @@ impl Hands for PrefillHands {
 
     fn take(&mut self, input: Input, facts: &mut Vec<FactOf<Prefill>>) -> Result<(), RankError> {
         match input {
-            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, draw }) => {
-                self.leg((leg, acceptance), (tokens, draw), facts);
+            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, keys, draw }) => {
+                self.leg((leg, acceptance), (tokens, keys, draw), facts);
             }
             Input::Front(FrontToRank::Attach { deployment, since }) => self.attach(deployment, since, facts),
             Input::Prefill(inbound) => return self.inbound(inbound, facts),
@@ -139,6 +139,7 @@ impl Hands for PrefillHands {
             | Input::FrontGone(_)
             | Input::Leg(..)
             | Input::Retired { .. }
+            | Input::Copied(_)
             | Input::DeviceFailed(_) => {}
         }
         Ok(())
@@ -156,6 +157,7 @@ impl Hands for PrefillHands {
                 self.device.push(Command::Send { leg, from: pages, to, token })
             }
             Do::Fail { leg, outcome } => self.device.push(Command::Fail { leg, reason: reason(outcome) }),
+            Do::Copy(copy) => self.device.push(Command::Copy(copy)),
             Do::Forget { leg } => {
                 self.parts.forget(leg);
                 self.posted.remove(&leg);
@@ -214,6 +216,7 @@ mod tests {
             leg: leg(attempt),
             acceptance: 0,
             tokens: vec![7],
+            keys: Vec::new(),
             draw: Draw { sampling: Sampling::GREEDY, index: 0 },
         })
     }

@@ -165,6 +165,7 @@ impl Book {
             Input::Retired { forward, tokens, .. } => {
                 self.fact::<Decode>(Fact::Retired { forward: *forward, tokens: tokens.clone() });
             }
+            Input::Copied(copy) => self.fact::<Decode>(Fact::Copied(*copy)),
             Input::DeviceFailed(_) => self.fact::<Decode>(Fact::Broken),
             Input::Front(message) => self.heard(message),
             Input::Prefill(inbound) => self.met(inbound),
@@ -181,10 +182,11 @@ impl Book {
             FrontToRank::Pause => self.fact::<Decode>(Fact::PauseWanted(true)),
             FrontToRank::Resume => self.fact::<Decode>(Fact::PauseWanted(false)),
             FrontToRank::Dismiss | FrontToRank::Shutdown => self.fact::<Decode>(Fact::ShutdownWanted),
-            FrontToRank::Leg { leg, acceptance, tokens, .. } => {
+            FrontToRank::Leg { leg, acceptance, tokens, keys, .. } => {
                 let tokens = u32::try_from(tokens.len()).unwrap_or(u32::MAX);
-                let arrival = PrefillLeg { id: RequestId(*acceptance), leg: *leg, tokens };
-                let submitted = self.leads.then_some(Observation::Fact(Fact::Submitted(arrival)));
+                let id = RequestId(*acceptance);
+                let arrival = || PrefillLeg { id, leg: *leg, tokens, keys: keys.clone() };
+                let submitted = self.leads.then(|| Observation::Fact(Fact::Submitted(arrival())));
                 let part = Observation::Part(*leg, Part::Tokens);
                 self.observe::<Prefill>(submitted.into_iter().chain([part]));
             }

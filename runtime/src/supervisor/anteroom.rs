@@ -175,7 +175,7 @@ impl Anteroom {
 mod tests {
     use super::*;
     use crate::launch::Mode;
-    use crate::wire::{Meeting, Sizes};
+    use crate::wire::{Keeping, Meeting, Sizes};
     use std::net::{Ipv4Addr, SocketAddr};
 
     fn plan() -> CallPlan {
@@ -189,6 +189,7 @@ mod tests {
             pages: 4,
             page_size: 5,
             chunk_tokens: 6,
+            keeping: Keeping { prefix_pages: 7, host_pages: 8 },
             unchecked: false,
         };
         CallPlan { model: 7, terms, absence: Duration::ZERO }

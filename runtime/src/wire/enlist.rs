@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Role, Sizes};
+use super::{Keeping, Role, Sizes};
 use crate::launch::Mode;
 use lockstep_spec::ids::Epoch;
 
@@ -98,6 +98,8 @@ pub struct Terms {
     pub page_size: u32,
     /// Tokens of one prefill forward at most.
     pub chunk_tokens: u32,
+    /// What the prefill group keeps.
+    pub keeping: Keeping,
     /// Whether the class need not be model-checked.
     pub unchecked: bool,
 }

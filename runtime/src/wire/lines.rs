@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::wire::{Draw, FrontToRank, Leg, RANK_LINE_BYTES, Sampling};
     use crate::wire::{Outcome, RankToFront};
-    use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
+    use lockstep_spec::ids::{Attempt, BlockKey, Epoch, Generation, SlotIndex};
     use lockstep_spec::poll::Reason;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -134,6 +134,7 @@ mod tests {
             leg,
             acceptance: 9,
             tokens: vec![7, 8],
+            keys: vec![BlockKey([1, 2])],
             draw: Draw { sampling: Sampling::GREEDY, index: 0 },
         }
     }

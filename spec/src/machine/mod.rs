@@ -15,6 +15,7 @@ mod round;
 pub use facts::{Fact, Local};
 
 use crate::agreed::{Agreed, Entry, Words};
+use crate::cache::Copy;
 use crate::configuration::{ConfigurationError, GroupConfiguration};
 use crate::counters::{Counter, Counters};
 use crate::fault::Fault;
@@ -135,6 +136,12 @@ impl<R: Role> RankMachine<R> {
     #[must_use]
     pub fn retired_ahead(&self) -> usize {
         self.device.len()
+    }
+
+    /// The copy that this rank's device completes next.
+    #[must_use]
+    pub fn next_copy(&self) -> Option<&Copy> {
+        self.state.value().cache.copies().get(self.device.copied())
     }
 
     /// What the front end told the leader and the leader has not briefed.

@@ -61,7 +61,7 @@ pub enum Do {
         /// How.
         outcome: LegOutcome,
     },
-    /// Copy a page between the device and the host, behind all copies and forwards before it, and report `Copied`.
+    /// Copy a page between the device and the host, behind all copies before it, and report `Copied`.
     Copy(Copy),
     /// Forget a leg's tokens and page list.
     Forget {

@@ -4,10 +4,10 @@
 
 pub mod action;
 mod decide;
-mod prefix;
 pub mod evidence;
 pub mod leg;
 pub mod parts;
+mod prefix;
 pub mod rules;
 
 use crate::configuration::GroupConfiguration;

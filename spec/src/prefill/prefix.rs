@@ -36,10 +36,8 @@ impl<R: Rules> Deciding<'_, R> {
             });
         }
         pages.extend(self.state.pool.take(count.saturating_sub(prefix.len()))?);
-        if !prefix.is_empty() {
-            self.state.cache.touch(prefix);
-            self.reasons.push(Why::PrefixMatched);
-        }
+        self.state.cache.touch(prefix);
+        self.reasons.extend(prefix.iter().map(|_| Why::PrefixMatched));
         Some(pages)
     }
 
@@ -51,9 +49,10 @@ impl<R: Rules> Deciding<'_, R> {
     fn make_room(&mut self, count: usize, prefix: &[BlockKey]) -> bool {
         let (state, cache) = (&self.state, &self.state.cache);
         let evictable = |block: &Block, page: PageId| {
-            !prefix.contains(&block.key) && R::evictable(state.holds(page), cache.copying(block))
+            !prefix.contains(&block.key) && R::evictable(state.holds(page), cache.copying(page))
         };
-        let spare = cache.blocks().iter().filter(|block| block.page.is_some_and(|page| evictable(block, page)));
+        let spare =
+            cache.blocks().iter().filter(|block| block.page.is_some_and(|page| evictable(block, page)));
         let given_up: Vec<BlockKey> =
             spare.take(count.saturating_sub(state.pool.len())).map(|block| block.key).collect();
         if state.pool.len() + given_up.len() < count {
@@ -79,24 +78,25 @@ impl<R: Rules> Deciding<'_, R> {
     pub(super) fn keep(&mut self, slot: SlotIndex) {
         let Some(tenant) = self.state.occupant(slot) else { return };
         let (keys, pages) = (tenant.arrival.keys.clone(), tenant.pages.clone());
-        let kept: Vec<BlockKey> =
-            keys.iter().zip(pages).filter(|(key, page)| self.state.cache.keep(**key, *page)).map(|(key, _)| *key).collect();
+        let kept: Vec<BlockKey> = keys
+            .iter()
+            .zip(pages)
+            .filter(|(key, page)| self.state.cache.keep(**key, *page))
+            .map(|(key, _)| *key)
+            .collect();
         self.reasons.extend(kept.iter().map(|_| Why::BlockKept));
         self.state.cache.touch(&keys);
         kept.iter().for_each(|key| self.store(*key, &keys));
     }
 
-    /// Copies a kept page to the hosts, if they have room, or pages that were used less recently than those of `prompt`.
+    /// Copies a kept page to the hosts, if they have room, or pages of other prompts. A copy that is under way does not matter: copies are
+    /// made in the order of their issue.
     fn store(&mut self, key: BlockKey, prompt: &[BlockKey]) {
-        let cache = &self.state.cache;
-        if cache.block(key).is_none_or(|block| block.host.is_some()) {
+        if self.state.cache.block(key).is_none_or(|block| block.host.is_some()) {
             return;
         }
-        let copying: Vec<BlockKey> =
-            cache.blocks().iter().filter(|block| cache.copying(block)).map(|block| block.key).collect();
-        let forgettable =
-            |block: &Block| !prompt.contains(&block.key) && R::forgettable(copying.contains(&block.key));
-        let Some((host, anothers)) = self.state.cache.host_page(forgettable) else { return };
+        let others = |block: &Block| !prompt.contains(&block.key);
+        let Some((host, anothers)) = self.state.cache.host_page(others) else { return };
         if anothers {
             self.reasons.push(Why::BlockForgotten);
         }

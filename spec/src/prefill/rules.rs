@@ -52,11 +52,6 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         !held && !copying
     }
 
-    /// Whether a page of the hosts may be given up: no copy touches it.
-    fn forgettable(copying: bool) -> bool {
-        !copying
-    }
-
     /// Whether a leg runs only once all its pages have come back from the hosts, on every rank.
     fn waits_for_loads() -> bool {
         true

@@ -5,13 +5,14 @@ use crate::explore::Erased;
 use crate::model::WorldModel;
 use crate::prefill::Surroundings;
 use crate::prefill::mutants::{
-    ClosesLast, DrainedIgnoresWrites, NeverLate, PassesMisfits, ReleasesInFlight, StartsUnlisted, WritesHalf,
+    ClosesLast, DrainedIgnoresWrites, EvictsCopied, EvictsHeld, FreesKept, KeepsHalf, MatchesWhole,
+    NeverLate, PassesMisfits, ReleasesInFlight, RunsWhileLoading, StartsUnlisted, WritesHalf,
 };
-use crate::prefill::setting::PrefillSetting;
+use crate::prefill::setting::{PrefillSetting, Prompt};
 use crate::prefill::witnesses::witnesses;
 use crate::runs::run::{Expect, Mode, Purpose, Role, Run, Tier};
 use crate::runs::runner::Progress;
-use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
+use lockstep_spec::invariant::{kv_before_run, no_stuck, no_write_after_free, pages_sound};
 use lockstep_spec::prefill::rules::{Rules, Shipped};
 
 /// What a run is about, beside its size.
@@ -47,7 +48,7 @@ const REVOCATIONS: Concern = Concern {
     change: |setting| {
         setting.revocations = true;
         setting.fallible_slots = 1;
-        setting.lengths = vec![2];
+        setting.prompts = vec![Prompt::new(2)];
     },
 };
 
@@ -82,8 +83,70 @@ const SHUTDOWN: Concern = Concern {
     },
 };
 
+const KEPT: Concern = Concern {
+    name: "kept",
+    told: "pages of two prompts that begin alike, and of another, are kept, with no room for all",
+    change: |setting| setting.keep(setting.configuration.slots + 2, 0, prompts()),
+};
+const HOSTED: Concern = Concern {
+    name: "hosted",
+    told: "pages of two prompts are kept on the devices, which lack room for both, and on the hosts; legs may be given up at any time",
+    change: |setting| {
+        setting.keep(
+            setting.configuration.slots + 1,
+            2,
+            vec![Prompt::keyed(2, &[1]), Prompt::keyed(2, &[2])],
+        );
+        setting.revocations = true;
+    },
+};
+const FORGOTTEN: Concern = Concern {
+    name: "forgotten",
+    told: "pages of two prompts are kept on the devices and on the hosts, which both lack room for both; legs may be given up at any time",
+    change: |setting| {
+        setting.keep(
+            setting.configuration.slots + 1,
+            1,
+            vec![Prompt::keyed(2, &[1]), Prompt::keyed(2, &[2])],
+        );
+        setting.revocations = true;
+    },
+};
+
+const SHARED: Concern = Concern {
+    name: "shared",
+    told: "legs of a prompt that is kept, on the devices and on the hosts, and of one that fills all pages; one decode slot's may be given up at any time",
+    change: |setting| {
+        setting.keep(setting.configuration.slots + 1, 1, vec![Prompt::keyed(2, &[1]), Prompt::new(3)]);
+        setting.revocations = true;
+        setting.fallible_slots = 1;
+    },
+};
+/// Prompts that are kept whole, and computed in two chunks.
+const WHOLE: Concern = Concern {
+    name: "",
+    told: "",
+    change: |setting| {
+        setting.keep(2, 0, vec![Prompt::keyed(2, &[1, 2])]);
+        setting.chunks_of(1);
+        setting.revocations = true;
+    },
+};
+
+fn prompts() -> Vec<Prompt> {
+    vec![Prompt::keyed(3, &[1, 2]), Prompt::keyed(2, &[1]), Prompt::keyed(2, &[3])]
+}
+
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 15] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 23] = [
+    (1, 1, &KEPT, Tier::Quick),
+    (2, 1, &KEPT, Tier::Quick),
+    (1, 1, &HOSTED, Tier::Quick),
+    (2, 1, &HOSTED, Tier::Quick),
+    (1, 2, &SHARED, Tier::Quick),
+    (1, 1, &FORGOTTEN, Tier::Quick),
+    (2, 1, &FORGOTTEN, Tier::Quick),
+    (2, 2, &SHARED, Tier::Pr),
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
@@ -133,6 +196,18 @@ pub(super) fn mutants() -> Vec<Run> {
         // The leg has left the table when its write is posted: nothing of it counts as computed.
         mutant::<ClosesLast>("closes-last", Expect::Violates(kv), &SHUTDOWN)
             .breaks("prefill: closes_before_retiring"),
+        mutant::<MatchesWhole>("matches-whole", Expect::Violates(no_stuck::PROPERTY.id), &WHOLE)
+            .breaks("prefill: matchable"),
+        // The next chunk is written to a page that is kept.
+        mutant::<KeepsHalf>("keeps-half", Expect::Violates(write), &WHOLE).breaks("prefill: keeps"),
+        mutant_of::<EvictsHeld>("evicts-held", Expect::Violates(pages_sound::PROPERTY.id), (1, 2, &SHARED))
+            .breaks("prefill: evictable"),
+        mutant::<EvictsCopied>("evicts-copied", Expect::Violates(write), &HOSTED)
+            .breaks("prefill: evictable"),
+        mutant::<RunsWhileLoading>("runs-while-loading", Expect::Violates(kv), &HOSTED)
+            .breaks("prefill: waits_for_loads"),
+        mutant::<FreesKept>("frees-kept", Expect::Violates(pages_sound::PROPERTY.id), &KEPT)
+            .breaks("prefill: leaves_kept"),
         mutant::<NeverLate>("never-late", Expect::Loses("prefill: failure DeadlinePassed"), &DEADLINES)
             .breaks("prefill: late"),
         Run::control(name(&["prefill", "control", "passes-misfits"]), Progress(Erased::new(unfair))).params(
@@ -142,9 +217,14 @@ pub(super) fn mutants() -> Vec<Run> {
 }
 
 fn mutant<R: Rules>(rule: &str, expect: Expect, concern: &Concern) -> Run {
-    let mut setting = PrefillSetting::new(2, 1, false);
+    mutant_of::<R>(rule, expect, (2, 1, concern))
+}
+
+fn mutant_of<R: Rules>(rule: &str, expect: Expect, (size, slots, concern): (u32, u32, &Concern)) -> Run {
+    let mut setting = PrefillSetting::new(size, slots, false);
     (concern.change)(&mut setting);
     let model = Progress(Erased::new(WorldModel::<Surroundings<R>>::new(setting)));
-    let run = Run::control(name(&["prefill", "mutant", rule]), model).params("ranks × slots 2 × 1, normal");
+    let run = Run::control(name(&["prefill", "mutant", rule]), model)
+        .params(format!("ranks × slots {size} × {slots}, normal"));
     Run { expect, purpose: Purpose::Mutant, ..run }
 }

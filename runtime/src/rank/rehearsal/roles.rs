@@ -42,9 +42,10 @@ impl Rehearsed for Decode {
 
 /// A leg's parts are joined by its hands, so that its list stands for all of them here.
 impl Rehearsed for Prefill {
-    fn arrives(PrefillLeg { id, leg, tokens }: Self::Arrival) -> Input {
+    fn arrives(PrefillLeg { id, leg, tokens, keys }: Self::Arrival) -> Input {
         let draw = Draw { sampling: Sampling::GREEDY, index: 0 };
-        Input::Front(FrontToRank::Leg { leg, acceptance: id.0, tokens: vec![0; tokens as usize], draw })
+        let tokens = vec![0; tokens as usize];
+        Input::Front(FrontToRank::Leg { leg, acceptance: id.0, tokens, keys, draw })
     }
 
     fn seen((leg, fact): Self::Fact) -> Input {
@@ -58,9 +59,9 @@ impl Rehearsed for Prefill {
 
     fn fact(input: &Input) -> Option<FactOf<Self>> {
         match input {
-            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, .. }) => {
+            Input::Front(FrontToRank::Leg { leg, acceptance, tokens, keys, .. }) => {
                 let (id, tokens) = (RequestId(*acceptance), u32::try_from(tokens.len()).ok()?);
-                Some(Fact::Submitted(PrefillLeg { id, leg: *leg, tokens }))
+                Some(Fact::Submitted(PrefillLeg { id, leg: *leg, tokens, keys: keys.clone() }))
             }
             Input::Prefill(PrefillInbound::List { leg, .. }) => Some(Fact::Role((*leg, WriteFact::Listed))),
             Input::Prefill(PrefillInbound::Revoked { leg }) => Some(Fact::Role((*leg, WriteFact::Revoked))),
@@ -73,6 +74,7 @@ impl Rehearsed for Prefill {
             | Input::FrontGone(_)
             | Input::Leg(..)
             | Input::Retired { .. }
+            | Input::Copied(_)
             | Input::DeviceFailed(_) => None,
         }
     }
@@ -82,6 +84,7 @@ impl Rehearsed for Prefill {
 pub(super) fn input<R: Rehearsed>(fact: FactOf<R>) -> Option<Input> {
     match fact {
         Fact::Retired { forward, tokens } => Some(Input::Retired { forward, tokens, micros: 0 }),
+        Fact::Copied(copy) => Some(Input::Copied(copy)),
         Fact::Submitted(arrival) => Some(R::arrives(arrival)),
         Fact::AbortWanted(request) => Some(Input::Front(FrontToRank::Abort { request: request.0 })),
         Fact::PauseWanted(true) => Some(Input::Front(FrontToRank::Pause)),

@@ -240,7 +240,7 @@ fn commanded<R: Role>(command: &Command) -> Vec<String> {
         Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } | Command::Fence { .. } => {
             vec!["a command that is not the loop's".to_owned()]
         }
-        Command::Send { .. } | Command::Fail { .. } | Command::Abandon { .. } => {
+        Command::Send { .. } | Command::Fail { .. } | Command::Copy(_) | Command::Abandon { .. } => {
             vec!["a command that is not the loop's".to_owned()]
         }
     }
