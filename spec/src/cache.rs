@@ -18,6 +18,8 @@ pub struct Block {
     pub page: Option<PageId>,
     /// Its page on the hosts.
     pub host: Option<HostPageId>,
+    /// When it was used last: higher than all that were used before. Only the order counts.
+    pub used: u64,
 }
 
 /// Which way a page is copied.
@@ -46,7 +48,7 @@ pub struct Copy {
 /// Pages that are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PrefixCache {
-    /// Least recently used first; of one prompt, the last page first. The order is the clock: a time would grow without bound.
+    /// By key.
     blocks: Vec<Block>,
     /// Outstanding, in the order of issue.
     copies: Vec<Copy>,
@@ -64,7 +66,7 @@ impl PrefixCache {
         Self { blocks: Vec::new(), copies: Vec::new(), next: CopyId(0), free }
     }
 
-    /// What is kept, least recently used first.
+    /// What is kept, by key.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
@@ -87,28 +89,38 @@ impl PrefixCache {
         self.blocks.iter().filter_map(|block| block.page)
     }
 
-    /// Whether a page of the devices is kept.
-    #[must_use]
-    pub fn keeps(&self, page: PageId) -> bool {
-        self.pages().any(|kept| kept == page)
-    }
-
     /// What is kept under a key.
     #[must_use]
     pub fn block(&self, key: BlockKey) -> Option<&Block> {
-        self.blocks.iter().find(|block| block.key == key)
+        self.blocks.get(self.find(key).ok()?)
+    }
+
+    fn find(&self, key: BlockKey) -> Result<usize, usize> {
+        self.blocks.binary_search_by_key(&key, |block| block.key)
+    }
+
+    fn block_mut(&mut self, key: BlockKey) -> Option<&mut Block> {
+        let index = self.find(key).ok()?;
+        self.blocks.get_mut(index)
+    }
+
+    /// The page of the devices that is kept under a key.
+    #[must_use]
+    pub fn page(&self, key: BlockKey) -> Option<PageId> {
+        self.block(key)?.page
     }
 
     /// How many leading `keys` are kept.
     #[must_use]
     pub fn matched(&self, keys: &[BlockKey]) -> usize {
-        keys.iter().take_while(|key| self.block(**key).is_some()).count()
+        keys.iter().take_while(|key| self.find(**key).is_ok()).count()
     }
 
-    /// Whether a copy may still touch a page of the devices.
-    #[must_use]
-    pub fn copying(&self, page: PageId) -> bool {
-        self.copies.iter().any(|copy| copy.page == page)
+    /// The keys under which `which` is kept, least recently used first.
+    pub(crate) fn by_age(&self, which: impl Fn(&Block) -> bool) -> Vec<BlockKey> {
+        let mut chosen: Vec<&Block> = self.blocks.iter().filter(|block| which(block)).collect();
+        chosen.sort_unstable_by_key(|block| block.used);
+        chosen.into_iter().map(|block| block.key).collect()
     }
 
     /// Whether one of these pages has not come back from the hosts yet.
@@ -120,26 +132,29 @@ impl PrefixCache {
 
     /// Keeps a computed page, unless there is one already. Returns whether it is kept.
     pub(crate) fn keep(&mut self, key: BlockKey, page: PageId) -> bool {
-        match self.blocks.iter_mut().find(|block| block.key == key) {
-            Some(Block { page: Some(_), .. }) => return false,
-            Some(block) => block.page = Some(page),
-            None => self.blocks.push(Block { key, page: Some(page), host: None }),
+        match self.find(key) {
+            Ok(index) if self.blocks[index].page.is_some() => return false,
+            Ok(index) => self.blocks[index].page = Some(page),
+            Err(index) => self.blocks.insert(index, Block { key, page: Some(page), host: None, used: 0 }),
         }
         true
     }
 
     /// Notes the use of a prompt's pages. Its first page is given up last: without it, the others are of no use.
     pub(crate) fn touch(&mut self, keys: &[BlockKey]) {
-        let age =
-            |block: &Block| keys.iter().position(|key| *key == block.key).map(|index| keys.len() - index);
-        self.blocks.sort_by_key(age);
+        let mut used = self.blocks.iter().map(|block| block.used).max().unwrap_or(0);
+        for key in keys.iter().rev() {
+            if let Some(block) = self.block_mut(*key) {
+                used += 1;
+                block.used = used;
+            }
+        }
     }
 
-    /// Gives up the least recently used block for which `which` holds on the devices. Returns its page.
-    pub(crate) fn evict(&mut self, which: impl Fn(&Block, PageId) -> bool) -> Option<PageId> {
-        let index = self.blocks.iter().position(|block| block.page.is_some_and(|page| which(block, page)))?;
-        let page = self.blocks[index].page.take();
-        self.drop_if_nowhere(index);
+    /// Gives a block's page on the devices up.
+    pub(crate) fn evict(&mut self, key: BlockKey) -> Option<PageId> {
+        let page = self.block_mut(key)?.page.take();
+        self.drop_if_nowhere(key);
         page
     }
 
@@ -149,31 +164,35 @@ impl PrefixCache {
         if let Some(free) = self.free.take(1).and_then(|mut pages| pages.pop()) {
             return Some((free, false));
         }
-        let index = self.blocks.iter().position(|block| block.host.is_some() && which(block))?;
-        let host = self.blocks[index].host.take()?;
-        self.drop_if_nowhere(index);
+        let hosted = self.blocks.iter().filter(|block| block.host.is_some() && which(block));
+        let key = hosted.min_by_key(|block| block.used)?.key;
+        let host = self.block_mut(key)?.host.take()?;
+        self.drop_if_nowhere(key);
         Some((host, true))
     }
 
-    fn drop_if_nowhere(&mut self, index: usize) {
-        if matches!(self.blocks[index], Block { page: None, host: None, .. }) {
+    fn drop_if_nowhere(&mut self, key: BlockKey) {
+        let nowhere = |block: &Block| block.page.is_none() && block.host.is_none();
+        if let Ok(index) = self.find(key)
+            && nowhere(&self.blocks[index])
+        {
             self.blocks.remove(index);
         }
     }
 
     /// Issues the copy of a kept page to a page of the hosts.
     pub(crate) fn store(&mut self, key: BlockKey, host: HostPageId) -> Option<Copy> {
-        let block = self.blocks.iter_mut().find(|block| block.key == key)?;
-        block.host = Some(host);
+        let block = self.block_mut(key)?;
         let page = block.page?;
+        block.host = Some(host);
         Some(self.issue(Direction::Store, page, host))
     }
 
     /// Issues the copy of a page of the hosts to `page`.
     pub(crate) fn load(&mut self, key: BlockKey, page: PageId) -> Option<Copy> {
-        let block = self.blocks.iter_mut().find(|block| block.key == key)?;
-        block.page = Some(page);
+        let block = self.block_mut(key)?;
         let host = block.host?;
+        block.page = Some(page);
         Some(self.issue(Direction::Load, page, host))
     }
 
@@ -185,7 +204,7 @@ impl PrefixCache {
     }
 
     /// Takes out the oldest `count` copies, which are complete on every rank.
-    pub(crate) fn complete(&mut self, count: usize) -> Result<(), Fault> {
+    pub(crate) fn settle(&mut self, count: usize) -> Result<(), Fault> {
         if count > self.copies.len() {
             return Err(Fault::UnexpectedCopy(self.next));
         }
@@ -196,6 +215,7 @@ impl PrefixCache {
 
 impl Counters for PrefixCache {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        self.blocks.iter_mut().for_each(|block| visit(Counter::Use, &mut block.used));
         visit(Counter::Copy, &mut self.next.0);
         self.copies.iter_mut().for_each(|copy| visit(Counter::Copy, &mut copy.id.0));
     }

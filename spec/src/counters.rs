@@ -12,6 +12,8 @@ pub enum Counter {
     Forward,
     /// `CopyId`.
     Copy,
+    /// When a kept page was used last.
+    Use,
     /// `RequestId`.
     Request,
     /// `Generation` of one slot.

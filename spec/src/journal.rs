@@ -133,7 +133,7 @@ impl Journal {
 
     /// The same with another number of retries than one. A prefill side that dies ends a connection of each decode rank, each at its own time,
     /// and each end may fail another attempt of the same request before any of it is known to the front end; those of the side before it may
-    /// be late. So where prefill is a deployment of its own, two for each rank.
+    /// be late. So where prefill is a deployment of its own, two for each connection between the groups.
     #[must_use]
     pub fn retrying(self, retries: u32) -> Self {
         Self { retries, ..self }
@@ -193,8 +193,8 @@ impl Journal {
         Ok(Received::Taken)
     }
 
-    /// Records an end without a token. A request whose attempt failed is tried once more, or as often as [`Journal::retrying`] says, if somebody still waits for it; where an absence of
-    /// prefill excuses the failure, it does not count.
+    /// Records an end without a token. A request whose attempt failed is tried once more, or as often as [`Journal::retrying`] says, if
+    /// somebody still waits for it; where an absence of prefill excuses the failure, it does not count.
     ///
     /// # Errors
     /// A [`JournalFault`] when the request is not open.

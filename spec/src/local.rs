@@ -53,7 +53,7 @@ impl Device {
     }
 
     /// Takes a completed copy: they complete in the order of their issue. One that was reported before changes nothing.
-    pub(crate) fn complete(&mut self, outstanding: &[Copy], copy: CopyId) -> Result<(), Fault> {
+    pub(crate) fn finish_copy(&mut self, outstanding: &[Copy], copy: CopyId) -> Result<(), Fault> {
         match outstanding.get(self.copied) {
             Some(next) if next.id == copy => self.copied += 1,
             Some(next) if copy < next.id => {}

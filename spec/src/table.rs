@@ -9,6 +9,7 @@ use crate::digest::Digest;
 use crate::fault::Fault;
 use crate::ids::{Attempt, Epoch, ForwardId, Generation, Leg, PageId, RequestId, SlotIndex};
 use crate::why::Why;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::fmt;
 use core::hash::Hash;
@@ -259,17 +260,18 @@ impl<O: Occupant> State<O> {
         chosen.into_iter().map(|(_, index)| index).collect()
     }
 
-    /// Whether a request in the table holds a page.
+    /// The pages that requests in the table hold.
     #[must_use]
-    pub fn holds(&self, page: PageId) -> bool {
+    pub fn held(&self) -> BTreeSet<PageId> {
         let occupants = self.slots.iter().filter_map(|slot| slot.occupant.as_ref());
-        occupants.flat_map(Occupant::pages).any(|held| *held == page)
+        occupants.flat_map(Occupant::pages).copied().collect()
     }
 
     /// Pages that a new request may have: free ones, and kept ones that no request holds.
     #[must_use]
     pub fn spare_pages(&self) -> usize {
-        self.pool.len() + self.cache.pages().filter(|page| !self.holds(*page)).count()
+        let held = self.held();
+        self.pool.len() + self.cache.pages().filter(|page| !held.contains(page)).count()
     }
 
     /// Number of free slots.

@@ -9,7 +9,7 @@ use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Phase;
 use lockstep_spec::decode::request::{Request, Sampling};
-use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
+use lockstep_spec::ids::{Attempt, BlockKey, CopyId, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::Prefill;
 use lockstep_spec::prefill::evidence::WriteFact;
@@ -284,7 +284,7 @@ fn decode_a_rank_raises_its_fault_flag() {
 }
 
 fn submit_leg(group: &mut Group<Prefill>, id: u64, leg: Leg, tokens: u32) {
-    group.fact(0, Fact::Submitted(PrefillLeg { id: RequestId(id), leg, tokens }));
+    group.fact(0, Fact::Submitted(PrefillLeg { id: RequestId(id), leg, tokens, keys: Vec::new() }));
 }
 
 fn prefill(group: &mut Group<Prefill>, leg: Leg, fact: WriteFact) {
@@ -477,4 +477,47 @@ fn prefill_order_among_listed_legs() {
     group.round();
     insta::assert_snapshot!(group.tell());
     assert_done(&group, &configuration);
+}
+
+/// Takes a leg through the group, whose KV is written everywhere.
+fn compute(group: &mut Group<Prefill>, (id, forward): (u64, u64), tokens: u32, keys: &[u64]) {
+    let mine = leg(0, id + 1, 0);
+    let keys = keys.iter().map(|key| BlockKey([0, *key])).collect();
+    group.fact(0, Fact::Submitted(PrefillLeg { id: RequestId(id), leg: mine, tokens, keys }));
+    prefill(group, mine, WriteFact::Listed);
+    group.rounds(2);
+    group.retired(forward, &[5]);
+    group.round();
+    prefill(group, mine, WriteFact::Written);
+    group.round();
+}
+
+#[test]
+fn prefill_leg_begins_with_pages_that_were_kept() {
+    let configuration = GroupConfiguration { prefix_pages: 2, ..configuration(1, 4) };
+    let mut group = Group::<Prefill>::new(configuration);
+    compute(&mut group, (0, 0), 5, &[1, 2]);
+    group.tell();
+    compute(&mut group, (1, 1), 5, &[1, 3]);
+    insta::assert_snapshot!(group.tell());
+}
+
+#[test]
+fn prefill_page_comes_back_from_the_hosts() {
+    let configuration = GroupConfiguration { prefix_pages: 1, host_pages: 1, ..configuration(1, 2) };
+    let mut group = Group::<Prefill>::new(configuration);
+    compute(&mut group, (0, 0), 3, &[1]);
+    group.everywhere(&Fact::Copied(CopyId(0)));
+    group.round();
+    compute(&mut group, (1, 1), 4, &[]);
+    group.tell();
+    let (mine, keys) = (leg(0, 3, 0), vec![BlockKey([0, 1])]);
+    group.fact(0, Fact::Submitted(PrefillLeg { id: RequestId(2), leg: mine, tokens: 3, keys }));
+    prefill(&mut group, mine, WriteFact::Listed);
+    group.rounds(2);
+    group.fact(0, Fact::Copied(CopyId(1)));
+    group.round();
+    group.fact(1, Fact::Copied(CopyId(1)));
+    group.round();
+    insta::assert_snapshot!(group.tell());
 }

@@ -8,7 +8,8 @@ use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::fault::Fault;
 use lockstep_spec::ids::{
-    Attempt, Epoch, ForwardId, Generation, Leg, RankIndex, RequestId, Round, SlotIndex, TokenId,
+    Attempt, BlockKey, CopyId, Epoch, ForwardId, Generation, Leg, RankIndex, RequestId, Round, SlotIndex,
+    TokenId,
 };
 use lockstep_spec::invariant;
 use lockstep_spec::machine::{Fact, Position, RankMachine};
@@ -33,9 +34,9 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         pages: 4,
         page_size: 2,
         flights,
-        prefix_pages: 0,
-        host_pages: 0,
-        brief_words: 24,
+        prefix_pages: 2,
+        host_pages: 2,
+        brief_words: 28,
         chunk_tokens: 8,
         deadline_ticks: 3,
         stop_tokens: vec![TokenId(EOS)],
@@ -52,6 +53,8 @@ enum Deed<A, F> {
     About(SlotIndex, F),
     /// The device finishes its oldest forward in flight, each row with this token.
     Retire(u32),
+    /// The device finishes its oldest copy.
+    Copied,
     /// A round without mishap.
     Round,
     Turn,
@@ -137,7 +140,20 @@ fn requests() -> impl Strategy<Value = Request> {
 
 fn prefill_legs() -> impl Strategy<Value = PrefillLeg> {
     let tokens = prop_oneof![8 => 0..9_u32, 1 => Just(u32::MAX)];
-    (0..6_u64, few_legs(), tokens).prop_map(|(id, leg, tokens)| PrefillLeg { id: RequestId(id), leg, tokens })
+    // Of a leader that is wrong: keys of pages that are not full, and the same one twice.
+    let keys = prop_oneof![
+        4 => (0..3_u64).prop_map(|other| vec![BlockKey([0, 9]), BlockKey([0, other])]),
+        2 => (0..3_u64).prop_map(|key| vec![BlockKey([0, key])]),
+        1 => vec((0..3_u64).prop_map(|key| BlockKey([0, key])), 0..4),
+    ];
+    (0..6_u64, few_legs(), tokens, keys, prop::bool::weighted(0.9)).prop_map(
+        |(id, leg, tokens, mut keys, fits)| {
+            if fits {
+                keys.truncate(tokens as usize / 2);
+            }
+            PrefillLeg { id: RequestId(id), leg, tokens, keys }
+        },
+    )
 }
 
 fn facts<A, F>(
@@ -154,6 +170,7 @@ where
         1 => (0..6_u64).prop_map(|id| Fact::AbortWanted(RequestId(id))),
         1 => any::<bool>().prop_map(Fact::PauseWanted),
         2 => Just(Fact::Tick),
+        1 => (0..6_u64).prop_map(|id| Fact::Copied(CopyId(id))),
     ]
 }
 
@@ -191,6 +208,7 @@ where
         20 => fact.prop_map(Deed::Fact),
         60 => ((0..2_u32).prop_map(SlotIndex), about).prop_map(|(slot, fact)| Deed::About(slot, fact)),
         12 => (0..4_u32).prop_map(Deed::Retire),
+        12 => Just(Deed::Copied),
         30 => Just(Deed::Round),
         2 => Just(Deed::Turn),
     ];
@@ -298,6 +316,12 @@ impl<R: Aimed> Subject<R> {
         }
     }
 
+    fn copied(&mut self) {
+        if let Some(copy) = self.machine.next_copy() {
+            self.step(Event::Fact(Fact::Copied(copy.id)));
+        }
+    }
+
     fn round(&mut self) {
         self.step(Event::Turn);
         while self.posted.is_some() {
@@ -314,6 +338,7 @@ impl<R: Aimed> Subject<R> {
                 }
             }
             Deed::Retire(token) => self.retire(token),
+            Deed::Copied => self.copied(),
             Deed::Round => self.round(),
             Deed::Turn => self.step(Event::Turn),
             Deed::Complete(changes) => self.complete(|mut words| {

@@ -174,6 +174,7 @@ impl Rank {
             slots_used: used,
             pages_free: self.plan.pages.saturating_sub(used),
             paused: self.paused,
+            ..Progress::default()
         };
         self.sender.send(&RankToFront::Progress(progress))
     }

@@ -133,8 +133,9 @@ fn cache(cache: &PrefixCache) -> Option<(String, String)> {
         Direction::Store => format!("{} {} to {}", copy.id, copy.page, copy.host),
         Direction::Load => format!("{} {} to {}", copy.id, copy.host, copy.page),
     };
-    let told: Vec<String> =
-        cache.blocks().iter().map(kept).chain(cache.copies().iter().map(copied)).collect();
+    let mut blocks: Vec<&Block> = cache.blocks().iter().collect();
+    blocks.sort_unstable_by_key(|block| block.used);
+    let told: Vec<String> = blocks.into_iter().map(kept).chain(cache.copies().iter().map(copied)).collect();
     (!told.is_empty()).then(|| ("kept".to_string(), told.join(", ")))
 }
 

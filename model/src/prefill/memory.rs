@@ -60,7 +60,7 @@ impl Memory {
             let held = others
                 .any(|(_, slot)| slot.occupant.as_ref().is_some_and(|tenant| tenant.pages.contains(page)));
             let copied = self.copies().any(|copy| copy.page == *page);
-            if held || copied || state.cache.keeps(*page) {
+            if held || copied || state.cache.pages().any(|kept| kept == *page) {
                 return Err(no_write_after_free::PROPERTY.id);
             }
             self.pages[page.0 as usize] = keys.get(index).copied().filter(|_| index < full);

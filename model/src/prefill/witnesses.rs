@@ -100,7 +100,7 @@ fn between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 fn runs_on_kept<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let queue = &state(world).flights.queue;
     queue.iter().flat_map(|flight| &flight.rows).any(|row| {
-        let kept = row.pages.first().is_some_and(|page| state(world).cache.keeps(*page));
+        let kept = row.pages.first().is_some_and(|page| state(world).cache.pages().any(|kept| kept == *page));
         row.position > 0 && kept
     })
 }
@@ -128,7 +128,9 @@ fn copied_apart<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn loads_for_nobody<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let copies = state(world).cache.copies().iter();
-    copies.filter(|copy| copy.direction == Direction::Load).any(|copy| !state(world).holds(copy.page))
+    copies
+        .filter(|copy| copy.direction == Direction::Load)
+        .any(|copy| !state(world).held().contains(&copy.page))
 }
 
 fn revoked_between_chunks<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

@@ -15,6 +15,7 @@ impl<T: Counters> Counters for Shared<'_, T> {
             Counter::Round
             | Counter::Forward
             | Counter::Copy
+            | Counter::Use
             | Counter::Generation(_)
             | Counter::Attempt(_) => {}
         });
@@ -30,6 +31,7 @@ impl<T: Counters> Counters for Own<'_, T> {
             Counter::Round
             | Counter::Forward
             | Counter::Copy
+            | Counter::Use
             | Counter::Generation(_)
             | Counter::Attempt(_) => {
                 visit(counter, value);

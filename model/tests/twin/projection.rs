@@ -14,7 +14,8 @@ use lockstep_spec::table::{Flight, Flights, Row, Slot, State};
 /// The state's picture, without its variant.
 pub(crate) fn picture(setting: &DecodeSetting, level: &AgreedLevel) -> Value {
     let AgreedLevel { state, ghosts, violation } = level;
-    let State { slots, pool, flights, closing, paused } = state;
+    // A decode group keeps nothing.
+    let State { slots, pool, flights, closing, paused, cache: _ } = state;
     assert!(!closing && !paused, "the group neither leaves nor pauses at this level");
     assert!(violation.is_none(), "only sound states have a picture");
     let ages = state.by_age(|_| true);

@@ -8,6 +8,7 @@ use crate::ids::SlotIndex;
 use crate::poll::{KvPoll, Reason};
 use crate::prefill::action::Action;
 use crate::prefill::leg::{LegOutcome, LegPhase, LegTenant, PrefillLeg};
+use crate::prefill::prefix::own;
 use crate::prefill::rules::Rules;
 use crate::role::{Applied, Decision};
 use crate::table::{Flight, Row, State};
@@ -62,7 +63,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
             self.close();
         }
         let copied = self.outcome.copied();
-        self.state.cache.complete(copied)?;
+        self.state.cache.settle(copied)?;
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
@@ -177,9 +178,9 @@ impl<'a, R: Rules> Deciding<'a, R> {
             let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut().filter(|_| free) else {
                 continue;
             };
-            let (mut pages, leg) = (core::mem::take(&mut tenant.pages), tenant.arrival.leg);
-            pages.retain(|page| !R::leaves_kept(self.state.cache.keeps(*page)));
-            self.state.pool.give(&mut pages);
+            let (pages, leg) = (core::mem::take(&mut tenant.pages), tenant.arrival.leg);
+            let mut own = own::<R>(&self.state.cache, &tenant.arrival.keys, pages);
+            self.state.pool.give(&mut own);
             self.state.slots[slot.index()].occupant = None;
             self.actions.push(Action::Release { slot, leg });
             self.reasons.push(Why::Released);

@@ -1,12 +1,13 @@
 //! Prompts that begin alike: what a leg finds in the cache, what it leaves there, and what is given up for it.
 
-use crate::cache::Block;
+use crate::cache::{Block, PrefixCache};
 use crate::ids::{BlockKey, PageId, SlotIndex};
 use crate::prefill::action::Action;
 use crate::prefill::decide::Deciding;
 use crate::prefill::leg::PrefillLeg;
 use crate::prefill::rules::Rules;
 use crate::why::Why;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 impl<R: Rules> Deciding<'_, R> {
@@ -24,13 +25,13 @@ impl<R: Rules> Deciding<'_, R> {
 
     /// The pages of a leg that begins with the kept pages `prefix`, `count` in all; none, and nothing changes, if there are too few.
     pub(super) fn take_pages(&mut self, prefix: &[BlockKey], count: usize) -> Option<Vec<PageId>> {
-        let here = prefix.iter().filter(|key| self.page(**key).is_some()).count();
+        let here = prefix.iter().filter(|key| self.state.cache.page(**key).is_some()).count();
         if !self.make_room(count.saturating_sub(here), prefix) {
             return None;
         }
         let mut pages = Vec::with_capacity(count);
         for key in prefix {
-            pages.push(match self.page(*key) {
+            pages.push(match self.state.cache.page(*key) {
                 Some(page) => page,
                 None => self.load(*key)?,
             });
@@ -41,28 +42,20 @@ impl<R: Rules> Deciding<'_, R> {
         Some(pages)
     }
 
-    fn page(&self, key: BlockKey) -> Option<PageId> {
-        self.state.cache.block(key)?.page
-    }
-
     /// Sees to it that `count` pages are free: kept ones are given up, least recently used first, but for those of `prefix`.
     fn make_room(&mut self, count: usize, prefix: &[BlockKey]) -> bool {
-        let (state, cache) = (&self.state, &self.state.cache);
-        let evictable = |block: &Block, page: PageId| {
-            !prefix.contains(&block.key) && R::evictable(state.holds(page), cache.copying(page))
+        let Some(lacking) = count.checked_sub(self.state.pool.len()).filter(|lacking| *lacking > 0) else {
+            return true;
         };
-        let spare =
-            cache.blocks().iter().filter(|block| block.page.is_some_and(|page| evictable(block, page)));
-        let given_up: Vec<BlockKey> =
-            spare.take(count.saturating_sub(state.pool.len())).map(|block| block.key).collect();
-        if state.pool.len() + given_up.len() < count {
-            return false;
-        }
-        for key in given_up {
-            let mut page = self.state.cache.evict(|block, _| block.key == key).into_iter().collect();
-            self.state.pool.give(&mut page);
-            self.reasons.push(Why::BlockEvicted);
-        }
+        let (held, prefix) = (self.state.held(), prefix.iter().collect::<BTreeSet<_>>());
+        let copied: BTreeSet<PageId> = self.state.cache.copies().iter().map(|copy| copy.page).collect();
+        let evictable = |page: PageId| R::evictable(held.contains(&page), copied.contains(&page));
+        let spare = |block: &Block| !prefix.contains(&block.key) && block.page.is_some_and(evictable);
+        let given_up = self.state.cache.by_age(spare);
+        let Some(given_up) = given_up.get(..lacking) else { return false };
+        let mut pages: Vec<PageId> = given_up.iter().filter_map(|key| self.state.cache.evict(*key)).collect();
+        self.reasons.extend(pages.iter().map(|_| Why::BlockEvicted));
+        self.state.pool.give(&mut pages);
         true
     }
 
@@ -105,4 +98,16 @@ impl<R: Rules> Deciding<'_, R> {
             self.reasons.push(Why::BlockStored);
         }
     }
+}
+
+/// Those of a leg's pages that are not kept.
+pub(super) fn own<R: Rules>(cache: &PrefixCache, keys: &[BlockKey], pages: Vec<PageId>) -> Vec<PageId> {
+    let keys = keys.iter().copied().map(Some).chain(core::iter::repeat(None));
+    let kept = |page, key: Option<BlockKey>| key.and_then(|key| cache.page(key)) == Some(page);
+    pages
+        .into_iter()
+        .zip(keys)
+        .filter(|(page, key)| !R::leaves_kept(kept(*page, *key)))
+        .map(|(page, _)| page)
+        .collect()
 }

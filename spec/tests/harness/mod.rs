@@ -147,7 +147,8 @@ impl<R: Shown> Group<R> {
         match fact {
             Fact::Role(fact) => format!("{fact:?}"),
             Fact::Retired { forward, tokens } => format!("Retired {forward} {tokens:?}"),
-            Fact::Submitted(_)
+            Fact::Copied(_)
+            | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::ShutdownWanted
