@@ -118,7 +118,7 @@ pub(crate) fn note_fact(fact: &DecodeFact, notes: &mut Notes) {
         Fact::Role((_, LegFact::PagesLanded)) => 11,
         Fact::Role((_, LegFact::RowLanded(_))) => 12,
         Fact::Role((_, LegFact::TransferFailed)) => 13,
-        Fact::Role((_, LegFact::Fenced)) => 13,
+        Fact::Role((_, LegFact::Fenced)) => 14,
     };
     Points::note_fact(kind, notes);
 }

@@ -192,6 +192,9 @@ impl<R: Shown> Group<R> {
 
     fn vote(&self, outcome: &Outcome) -> String {
         let mut line = format!("vote: retired {}", outcome.retired());
+        if outcome.copied() > 0 {
+            line += &format!(", copied {}", outcome.copied());
+        }
         if outcome.shutdown() {
             line += ", shutdown";
         }

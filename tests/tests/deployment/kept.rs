@@ -94,7 +94,7 @@ fn kept_pages_come_back_from_the_host() {
 /// What was kept goes with the epoch, and what comes after it is the same.
 #[test]
 fn kept_pages_go_with_their_epoch() {
-    let server = Deployment::start("--page-size 2 --host-pages 64");
+    let server = Deployment::start("--page-size 4 --host-pages 64");
     let whole = texts(server.stream(&long_request()));
     let mut stream = server.stream(&long_request());
     let begun: Vec<String> = stream.by_ref().take(20).map(|event| text_of(&event)).collect();

@@ -122,6 +122,15 @@ const SHARED: Concern = Concern {
         setting.fallible_slots = 1;
     },
 };
+const HELD: Concern = Concern {
+    name: "held",
+    told: "legs of a prompt that is kept, and of one for which its page is given up unless a leg holds it; one decode slot's may be given up at any time",
+    change: |setting| {
+        setting.keep(setting.configuration.slots + 1, 0, vec![Prompt::keyed(2, &[1]), Prompt::new(2)]);
+        setting.revocations = true;
+        setting.fallible_slots = 1;
+    },
+};
 /// Prompts that are kept whole, and computed in two chunks.
 const WHOLE: Concern = Concern {
     name: "",
@@ -138,15 +147,19 @@ fn prompts() -> Vec<Prompt> {
 }
 
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 23] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 27] = [
     (1, 1, &KEPT, Tier::Quick),
     (2, 1, &KEPT, Tier::Quick),
     (1, 1, &HOSTED, Tier::Quick),
     (2, 1, &HOSTED, Tier::Quick),
+    (3, 1, &KEPT, Tier::Quick),
+    (3, 1, &FORGOTTEN, Tier::Nightly),
+    (1, 2, &HELD, Tier::Quick),
     (1, 2, &SHARED, Tier::Quick),
     (1, 1, &FORGOTTEN, Tier::Quick),
     (2, 1, &FORGOTTEN, Tier::Quick),
-    (2, 2, &SHARED, Tier::Pr),
+    (2, 2, &HELD, Tier::Nightly),
+    (2, 2, &SHARED, Tier::Nightly),
     (1, 2, &PLAIN, Tier::Quick),
     (1, 1, &EVERYTHING, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
@@ -200,7 +213,7 @@ pub(super) fn mutants() -> Vec<Run> {
             .breaks("prefill: matchable"),
         // The next chunk is written to a page that is kept.
         mutant::<KeepsHalf>("keeps-half", Expect::Violates(write), &WHOLE).breaks("prefill: keeps"),
-        mutant_of::<EvictsHeld>("evicts-held", Expect::Violates(pages_sound::PROPERTY.id), (1, 2, &SHARED))
+        mutant_of::<EvictsHeld>("evicts-held", Expect::Violates(pages_sound::PROPERTY.id), (1, 2, &HELD))
             .breaks("prefill: evictable"),
         mutant::<EvictsCopied>("evicts-copied", Expect::Violates(write), &HOSTED)
             .breaks("prefill: evictable"),
