@@ -17,6 +17,7 @@ pub mod fabric;
 pub mod frontend;
 pub mod group;
 pub mod launch;
+mod memory_file;
 pub mod proved;
 pub mod rank;
 mod socket;

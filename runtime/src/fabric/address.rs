@@ -21,8 +21,10 @@ const CONNECT: Duration = Duration::from_secs(1);
 pub enum FabricKind {
     /// TCP; the ranks find each other through a bootstrap server.
     Tcp,
-    /// Unix sockets, on one machine.
+    /// Pages in shared memory and all else over Unix sockets, on one machine.
     #[default]
+    Shm,
+    /// Unix sockets, on one machine.
     Unix,
 }
 
@@ -32,6 +34,7 @@ impl FabricKind {
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
+            Self::Shm => "shm",
             Self::Unix => "unix",
         }
     }
@@ -42,6 +45,8 @@ impl FabricKind {
 pub enum Address {
     /// A TCP address; to listen on, port 0 takes a free one.
     Tcp(SocketAddr),
+    /// The file of a Unix socket, beside which pages go through shared memory.
+    Shm(PathBuf),
     /// The file of a Unix socket.
     Unix(PathBuf),
 }
@@ -58,7 +63,7 @@ impl Address {
                     Socket::of(stream)
                 }
             }
-            Self::Unix(path) => Socket::of(UnixStream::connect(path)?),
+            Self::Shm(path) | Self::Unix(path) => Socket::of(UnixStream::connect(path)?),
         }
     }
 }
@@ -67,7 +72,7 @@ impl fmt::Display for Address {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(out, "{address}"),
-            Self::Unix(path) => write!(out, "{}", path.display()),
+            Self::Shm(path) | Self::Unix(path) => write!(out, "{}", path.display()),
         }
     }
 }
@@ -97,6 +102,7 @@ impl Finder for Address {
 #[derive(Debug)]
 pub(super) enum Gate {
     Tcp(TcpListener),
+    Shm(Doorway),
     Unix(Doorway),
 }
 
@@ -110,7 +116,16 @@ impl Gate {
                 let bound = listener.local_addr()?;
                 Ok((Self::Tcp(listener), Address::Tcp(bound)))
             }
+            Address::Shm(path) => Ok((Self::Shm(Doorway::open(path)?), address.clone())),
             Address::Unix(path) => Ok((Self::Unix(Doorway::open(path)?), address.clone())),
+        }
+    }
+
+    /// Whether who comes in shares memory.
+    pub(super) fn shares(&self) -> bool {
+        match self {
+            Self::Shm(_) => true,
+            Self::Tcp(_) | Self::Unix(_) => false,
         }
     }
 
@@ -122,7 +137,7 @@ impl Gate {
                 Err(error) if is_transient(error.kind()) => Ok(None),
                 Err(error) => Err(error),
             },
-            Self::Unix(doorway) => doorway.accept()?.map(Socket::of).transpose(),
+            Self::Shm(doorway) | Self::Unix(doorway) => doorway.accept()?.map(Socket::of).transpose(),
         }
     }
 }

@@ -10,16 +10,18 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::address::{Address, Finder};
+use super::depot::Cells;
 use super::error::FabricError;
 use super::frame::{
     FabricLimits, Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
-    require_before,
+    require_before, require_no_body,
 };
 use super::grants::{Body, DecodeInbound, Grants};
 use super::leg::{Leg, Pair};
 use super::outbox::{Ending, Outbox};
 use super::socket::Socket;
-use crate::socket::{after, write_by};
+use crate::memory_file;
+use crate::socket::{after, is_transient, write_by};
 
 /// Most messages that wait to be written: they are small, and a hello of every slot must fit.
 const CONTROL_FRAMES: usize = 4096;
@@ -62,6 +64,9 @@ pub struct DecodeFabric {
     shared: Arc<Shared>,
     keeper: Option<JoinHandle<()>>,
 }
+
+/// A connection, and the memory that its ends share.
+type Opened = (Socket, Option<Cells>);
 
 struct Shared {
     caller: Caller,
@@ -166,9 +171,9 @@ impl Shared {
             let next = after(pause);
             pause = pause.saturating_mul(2).min(interval);
             why = match self.reach(&mut finder, &why) {
-                Ok(stream) => {
+                Ok((stream, cells)) => {
                     let connected = Instant::now();
-                    let why = self.serve(&stream);
+                    let why = self.serve(&stream, cells.as_ref());
                     if connected.elapsed() > interval {
                         // A connection that lasted is no failed attempt.
                         pause = first;
@@ -182,7 +187,7 @@ impl Shared {
     }
 
     /// Finds the peer and connects to it; the hellos that expire meanwhile are told `why` the attempt before failed.
-    fn reach(&self, finder: &mut impl Finder, why: &FabricError) -> Result<Socket, FabricError> {
+    fn reach(&self, finder: &mut impl Finder, why: &FabricError) -> Result<Opened, FabricError> {
         let address = finder.find(&mut || self.tick(why))?;
         self.open(&address).inspect_err(|_| finder.misled())
     }
@@ -199,7 +204,7 @@ impl Shared {
         }
     }
 
-    fn open(&self, address: &Address) -> Result<Socket, FabricError> {
+    fn open(&self, address: &Address) -> Result<Opened, FabricError> {
         let failed = |error| FabricError::io("connecting to the prefill rank", &error);
         let stream = address.connect().map_err(failed)?;
         let Caller { pair, epoch } = self.caller;
@@ -207,22 +212,42 @@ impl Shared {
         let frame = Frame::new(&open, Vec::new())?;
         let until = after(OPEN_DEADLINE);
         write_by(&stream, &frame.head, until).map_err(|(_, error)| failed(error))?;
-        self.await_opened(&stream, until)?;
-        Ok(stream)
+        let cells = self.await_opened(&stream, until)?;
+        Ok((stream, cells))
     }
 
-    fn await_opened(&self, stream: &Socket, until: Instant) -> Result<(), FabricError> {
+    /// Waits until the peer has answered, and maps the memory that it shares, if it does.
+    fn await_opened(&self, stream: &Socket, until: Instant) -> Result<Option<Cells>, FabricError> {
         let tick = || require_before(until).and_then(|()| self.tick(&FabricError::Silent));
         let mut incoming = Incoming::new(Ticking::new(stream, tick), self.limits);
         match incoming.read::<ToDecode>()?.0 {
-            ToDecode::Opened { version: VERSION } => Ok(()),
-            ToDecode::Opened { version: theirs } => Err(FabricError::Version { ours: VERSION, theirs }),
+            ToDecode::Opened { version: VERSION, cells: 0 } => Ok(None),
+            ToDecode::Opened { version: VERSION, cells } => self.map(stream, cells, until).map(Some),
+            ToDecode::Opened { version: theirs, .. } => Err(FabricError::Version { ours: VERSION, theirs }),
             ToDecode::Refused { why } => Err(FabricError::Refused(why)),
             ToDecode::HelloAck { .. }
             | ToDecode::Page { .. }
             | ToDecode::Row { .. }
             | ToDecode::Fail { .. } => {
                 Err(FabricError::Malformed("a message before the connection was opened"))
+            }
+        }
+    }
+
+    /// Maps the memory whose file comes next.
+    fn map(&self, stream: &Socket, cells: u32, until: Instant) -> Result<Cells, FabricError> {
+        let failed = |error| FabricError::io("receiving the memory of the prefill rank", &error);
+        loop {
+            match memory_file::take(&stream.0) {
+                Ok(Some(file)) => {
+                    return Cells::open(file, self.limits.page_bytes, cells)
+                        .map_err(|_| FabricError::Malformed("memory for pages of another size"));
+                }
+                Ok(None) => return Err(FabricError::Closed),
+                Err(error) if is_transient(error.kind()) => {
+                    require_before(until).and_then(|()| self.tick(&FabricError::Silent)).map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error)),
             }
         }
     }
@@ -237,7 +262,7 @@ impl Shared {
     }
 
     /// Runs one connection to its end and says why it ended.
-    fn serve(&self, stream: &Socket) -> FabricError {
+    fn serve(&self, stream: &Socket, cells: Option<&Cells>) -> FabricError {
         let outbox = Arc::new(Outbox::new(CONTROL_FRAMES, self.limits.write_deadline));
         thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
@@ -245,7 +270,7 @@ impl Shared {
             let why = match thread::Builder::new().spawn_scoped(scope, writer) {
                 Ok(_) => {
                     self.grants().connected(Arc::clone(&outbox));
-                    self.read_all(stream)
+                    self.read_all(stream, cells, &outbox)
                 }
                 Err(error) => FabricError::io("starting a writer", &error),
             };
@@ -255,11 +280,13 @@ impl Shared {
         })
     }
 
-    fn read_all(&self, stream: &Socket) -> FabricError {
+    fn read_all(&self, stream: &Socket, cells: Option<&Cells>, outbox: &Outbox) -> FabricError {
+        let mut page = Vec::new();
         let tick = || self.tick(&FabricError::Silent);
         let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, tick)), self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {
+                let body = taken(&message, body, (cells, outbox), &mut page)?;
                 // Before the lock: a revocation need not wait for a checksum.
                 let body = Body { bytes: body, is_whole: is_whole(&message, body) };
                 self.grants().receive(message, body)
@@ -269,4 +296,19 @@ impl Shared {
             }
         }
     }
+}
+
+/// The bytes of a page: its frame's body, or what a cell holds, which is free from here on.
+fn taken<'a>(
+    message: &ToDecode,
+    body: &'a [u8],
+    (cells, outbox): (Option<&Cells>, &Outbox),
+    page: &'a mut Vec<u8>,
+) -> Result<&'a [u8], FabricError> {
+    let ToDecode::Page { held: Some(held), .. } = message else { return Ok(body) };
+    require_no_body(body)?;
+    page.clear();
+    cells.ok_or(FabricError::Malformed("a page in a cell where there are none"))?.read(*held, page)?;
+    outbox.push(Frame::new(&ToPrefill::Taken { cell: held.cell }, Vec::new())?, Duration::ZERO)?;
+    Ok(page)
 }

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::address::Gate;
+use super::depot::Depot;
 use super::error::FabricError;
 use super::frame::{
     Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, bounded_reason, require_before,
@@ -61,8 +62,9 @@ impl Porter {
     }
 
     fn answer(&mut self, stream: Socket) {
+        let shares = self.gate.shares();
         match self.open(&stream).and_then(|opening| self.judge(&opening)) {
-            Ok((guest, epoch)) => guest.replace(stream, epoch),
+            Ok((guest, epoch)) => guest.replace(stream, epoch, shares),
             Err(why) => {
                 refuse(&stream, &why);
                 self.reject(why);
@@ -106,11 +108,11 @@ impl Porter {
 }
 
 impl Guest {
-    fn replace(&mut self, stream: Socket, epoch: u64) {
+    fn replace(&mut self, stream: Socket, epoch: u64, shares: bool) {
         self.newest = epoch;
         // The old one must have ended, and have said so, before the new one starts.
         drop(self.connection.take());
-        match self.start(stream, epoch) {
+        match self.start(stream, epoch, shares) {
             Ok(connection) => self.connection = Some(connection),
             Err(why) => self.reject(why),
         }
@@ -120,16 +122,20 @@ impl Guest {
         self.shared.report(PrefillInbound::Rejected { why });
     }
 
-    fn start(&self, stream: Socket, epoch: u64) -> Result<Connection, FabricError> {
+    fn start(&self, stream: Socket, epoch: u64, shares: bool) -> Result<Connection, FabricError> {
         let limits = self.shared.limits;
         let outbox = Arc::new(Outbox::new(limits.queued_frames, limits.write_deadline));
-        let opened = Frame::new(&ToDecode::Opened { version: VERSION }, Vec::new())?;
+        // Without that memory pages go over the stream.
+        let (depot, file) = shares.then(|| Depot::create(limits.page_bytes).ok()).flatten().unzip();
+        let cells = depot.as_ref().map_or(0, Depot::count);
+        let opened = Frame::new(&ToDecode::Opened { version: VERSION, cells }, Vec::new())?;
+        let opened = Frame { file, ..opened };
         outbox.push(opened, Duration::ZERO)?;
         let stream = Arc::new(stream);
         let (shared, streaming) = (Arc::clone(&self.shared), Arc::clone(&stream));
         let reader = thread::Builder::new()
             .name("fabric-prefill-reader".to_owned())
-            .spawn(move || shared.serve(&streaming, Link { epoch, outbox }))
+            .spawn(move || shared.serve(&streaming, Link { epoch, outbox, depot: depot.map(Arc::new) }))
             .map_err(|error| FabricError::io("starting a reader", &error))?;
         Ok(Connection { stream, reader: Some(reader) })
     }

@@ -1,12 +1,13 @@
 //! What is on the wire: `[head bytes: u32][body bytes: u32][checksum of the lengths: u32][checksum of the head: u32][head: postcard][body]`,
 //! little-endian.
 //!
-//! Only a page has a body. Both lengths are checked against the limits before anything is
+//! Only a page has a body, unless it lies in memory that both ends share. Both lengths are checked against the limits before anything is
 //! allocated. Lengths and heads have checksums: a flipped bit there would make the reader wait for bytes that do not come, or a leg for a
 //! page that went to another, until a deadline. A page's own checksum covers its identity too, so a page that lands under the wrong leg
 //! or index is as corrupt as one with a flipped bit.
 
 use std::io::{self, ErrorKind, Read};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
@@ -20,7 +21,7 @@ use crate::socket::{after, is_hangup, is_transient};
 /// First bytes of a connection.
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
 /// Version of the messages below.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 
 /// How often a connection looks up from its socket.
 pub(super) const TICK: Duration = Duration::from_millis(20);
@@ -37,7 +38,9 @@ const PAGE_NUMBER_BYTES: usize = 5;
 /// Whether a message's body is what its sender meant: always, but for a page with a wrong checksum.
 pub(super) fn is_whole(message: &ToDecode, body: &[u8]) -> bool {
     match *message {
-        ToDecode::Page { leg, index, page, checksum: claimed } => claimed == checksum(leg, index, page, body),
+        ToDecode::Page { leg, index, page, checksum: claimed, held: _ } => {
+            claimed == checksum(leg, index, page, body)
+        }
         ToDecode::Opened { .. }
         | ToDecode::Refused { .. }
         | ToDecode::HelloAck { .. }
@@ -75,17 +78,44 @@ impl FabricLimits {
 /// Messages from decode to prefill.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToPrefill {
-    Open { magic: u32, version: u32, pair: Pair, epoch: u64 },
-    Hello { leg: Leg },
-    List { leg: Leg, pages: Vec<u32> },
-    Revoke { leg: Leg },
+    Open {
+        magic: u32,
+        version: u32,
+        pair: Pair,
+        epoch: u64,
+    },
+    Hello {
+        leg: Leg,
+    },
+    List {
+        leg: Leg,
+        pages: Vec<u32>,
+    },
+    Revoke {
+        leg: Leg,
+    },
+    /// The page in this cell was taken.
+    Taken {
+        cell: u32,
+    },
+}
+
+/// Where a page lies in memory that both ends share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// The cell.
+    pub(super) cell: u32,
+    /// Its length.
+    pub(super) bytes: u32,
 }
 
 /// Messages from prefill to decode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToDecode {
+    /// The file of memory with so many cells follows, with one byte, unless there are none.
     Opened {
         version: u32,
+        cells: u32,
     },
     Refused {
         why: String,
@@ -93,12 +123,13 @@ pub(super) enum ToDecode {
     HelloAck {
         leg: Leg,
     },
-    /// The page's bytes are the body of the frame.
+    /// The page's bytes are the body of the frame, unless a cell holds them.
     Page {
         leg: Leg,
         index: u32,
         page: u32,
         checksum: u32,
+        held: Option<Held>,
     },
     Row {
         leg: Leg,
@@ -140,6 +171,8 @@ pub(super) struct Frame {
     pub(super) body: Vec<u8>,
     /// The leg whose last frame this is.
     pub(super) ends: Option<Leg>,
+    /// The file that goes with it.
+    pub(super) file: Option<OwnedFd>,
 }
 
 impl Frame {
@@ -151,7 +184,7 @@ impl Frame {
             [lengths.as_flattened(), &head[PREFIX_BYTES..]].map(|bytes| crc32fast::hash(bytes).to_le_bytes());
         head[..LENGTHS_BYTES].copy_from_slice(lengths.as_flattened());
         head[LENGTHS_BYTES..PREFIX_BYTES].copy_from_slice(checks.as_flattened());
-        Ok(Self { head, body, ends: None })
+        Ok(Self { head, body, ends: None, file: None })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The KV fabric between a prefill rank and its decode ranks: one stream for each pair, over a Unix socket or TCP.
+//! The KV fabric between a prefill rank and its decode ranks: one stream for each pair, over a Unix socket or TCP; beside a Unix socket
+//! pages may go through memory that both ends have mapped.
 //!
 //! ```text
 //!   decode rank                                            prefill rank
@@ -19,12 +20,13 @@
 //!
 //! Over TCP the network is trusted, as for any collective library: nothing is encrypted, and who knows the pair's name may join.
 //!
-//! Reading order: `leg`, `error`, `address` (who is where), `socket`, `frame` (what is on the wire), `outbox` (how it gets there),
+//! Reading order: `leg`, `error`, `address` (who is where), `socket`, `frame` (what is on the wire), `outbox` (how it gets there), `depot` (pages in shared memory),
 //! `grants` (the fence), then the two ends `decode` and `prefill`, the
 //! latter behind its `door`.
 
 mod address;
 mod decode;
+mod depot;
 mod door;
 mod error;
 mod frame;

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use super::error::FabricError;
 use super::frame::Frame;
 use super::leg::Leg;
 use super::socket::Socket;
+use crate::memory_file;
 use crate::socket::{after, is_hangup, write_by};
 
 #[derive(Debug, Default)]
@@ -74,8 +76,9 @@ impl Outbox {
         let ending = Ending::new(self, stream);
         while let Some(frame) = self.next() {
             let until = after(self.write_deadline);
-            let done =
-                write_by(stream, &frame.head, until).and_then(|()| write_by(stream, &frame.body, until));
+            let done = write_by(stream, &frame.head, until)
+                .and_then(|()| write_by(stream, &frame.body, until))
+                .and_then(|()| give(stream, frame.file.as_ref()));
             if let Err((_, error)) = done {
                 ending.end(cause(&error));
                 return;
@@ -127,6 +130,11 @@ impl Drop for Ending<'_> {
         // Fails only if the peer closed first, which is as good.
         drop(self.stream.end());
     }
+}
+
+/// Sends the file of a frame that has one.
+fn give(stream: &Socket, file: Option<&OwnedFd>) -> Result<(), (usize, io::Error)> {
+    file.map_or(Ok(()), |file| memory_file::give(&stream.0, file).map_err(|error| (0, error)))
 }
 
 fn cause(error: &io::Error) -> FabricError {

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::address::{Address, Gate};
+use super::depot::Depot;
 use super::door::Porter;
 use super::error::FabricError;
 use super::frame::{
@@ -83,6 +84,8 @@ pub(super) struct Shared {
 pub(super) struct Link {
     pub(super) epoch: u64,
     pub(super) outbox: Arc<Outbox>,
+    /// Memory that both ends share, if they do.
+    pub(super) depot: Option<Arc<Depot>>,
 }
 
 impl PrefillFabric {
@@ -154,9 +157,16 @@ impl PrefillLink {
         if length > limit {
             return Err(FabricError::Oversize { what: "a page", length, limit });
         }
+        let link = self.0.connected(leg)?;
         let checksum = checksum(leg, index, page, &bytes);
-        let message = ToDecode::Page { leg, index, page, checksum };
-        self.0.queue(leg, Frame::new(&message, bytes)?)
+        let held = link.depot.as_ref().and_then(|depot| depot.put(&bytes));
+        let message = ToDecode::Page { leg, index, page, checksum, held };
+        let body = if held.is_some() { Vec::new() } else { bytes };
+        let queued = Frame::new(&message, body).and_then(|frame| self.0.queue(&link, frame));
+        if let (Err(_), Some(depot), Some(held)) = (&queued, &link.depot, held) {
+            depot.give_back(held.cell);
+        }
+        queued
     }
 
     /// Queues the row that completes `leg`, behind its pages; `Written` follows.
@@ -191,13 +201,17 @@ impl Shared {
     fn queue_last(&self, leg: Leg, message: &ToDecode) -> Result<(), FabricError> {
         let mut frame = Frame::new(message, Vec::new())?;
         frame.ends = Some(leg);
-        self.queue(leg, frame)
+        self.queue(&self.connected(leg)?, frame)
     }
 
-    fn queue(&self, leg: Leg, frame: Frame) -> Result<(), FabricError> {
-        let Link { epoch, outbox } = self.link().clone().ok_or(FabricError::Disconnected)?;
-        require_epoch(leg, epoch)?;
-        outbox.push(frame, self.limits.enqueue_deadline)
+    /// The connection to the decode rank of a leg.
+    fn connected(&self, leg: Leg) -> Result<Link, FabricError> {
+        let link = self.link().clone().ok_or(FabricError::Disconnected)?;
+        require_epoch(leg, link.epoch).map(|()| link)
+    }
+
+    fn queue(&self, link: &Link, frame: Frame) -> Result<(), FabricError> {
+        link.outbox.push(frame, self.limits.enqueue_deadline)
     }
 
     fn link(&self) -> MutexGuard<'_, Option<Link>> {
@@ -221,14 +235,14 @@ impl Shared {
 impl Shared {
     /// Runs one connection to its end, then reports that it ended.
     pub(super) fn serve(&self, stream: &Socket, link: Link) {
-        let Link { epoch, outbox } = link.clone();
+        let Link { epoch, outbox, depot } = link.clone();
         let why = thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
             let writer = || outbox.write_out(stream, |leg| self.report(PrefillInbound::Written { leg }));
             let why = match thread::Builder::new().spawn_scoped(scope, writer) {
                 Ok(_) => {
                     *self.link() = Some(link);
-                    self.read_all(stream, epoch, &outbox)
+                    self.read_all(stream, &Link { epoch, outbox: Arc::clone(&outbox), depot })
                 }
                 Err(error) => FabricError::io("starting a writer", &error),
             };
@@ -238,13 +252,13 @@ impl Shared {
         self.report(PrefillInbound::PeerGone { epoch, why });
     }
 
-    fn read_all(&self, stream: &Socket, epoch: u64, outbox: &Outbox) -> FabricError {
+    fn read_all(&self, stream: &Socket, link: &Link) -> FabricError {
         let input = BufReader::new(Ticking::new(stream, || self.go_on()));
         let mut incoming = Incoming::new(input, self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {
                 require_no_body(body)?;
-                self.receive(message, epoch, outbox)
+                self.receive(message, link)
             });
             if let Err(why) = received {
                 return why;
@@ -252,7 +266,9 @@ impl Shared {
         }
     }
 
-    fn receive(&self, message: ToPrefill, epoch: u64, outbox: &Outbox) -> Result<(), FabricError> {
+    fn receive(&self, message: ToPrefill, link: &Link) -> Result<(), FabricError> {
+        let Link { epoch, outbox, depot } = link;
+        let epoch = *epoch;
         match message {
             ToPrefill::Hello { leg } => {
                 require_epoch(leg, epoch)?;
@@ -267,6 +283,10 @@ impl Shared {
             ToPrefill::Revoke { leg } => {
                 require_epoch(leg, epoch)?;
                 self.report(PrefillInbound::Revoked { leg });
+            }
+            ToPrefill::Taken { cell } => {
+                let depot = depot.as_ref().ok_or(FabricError::Malformed("a cell where there are none"))?;
+                depot.give_back(cell);
             }
             ToPrefill::Open { .. } => return Err(FabricError::Malformed("a second opening")),
         }

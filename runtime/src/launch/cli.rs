@@ -198,8 +198,8 @@ impl GroupFlags {
         }
         let named = self.bootstrap_port.is_some() || self.bootstrap_server.is_some();
         match (self.fabric, named) {
-            (FabricKind::Unix, true) => Err(LaunchError::NoBootstrap),
-            (FabricKind::Unix, false) | (FabricKind::Tcp, _) => Ok(()),
+            (FabricKind::Shm | FabricKind::Unix, true) => Err(LaunchError::NoBootstrap),
+            (FabricKind::Shm | FabricKind::Unix, false) | (FabricKind::Tcp, _) => Ok(()),
         }
     }
 
@@ -211,7 +211,7 @@ impl GroupFlags {
     pub(crate) fn check_called(&self) -> Result<(), LaunchError> {
         match (self.transport, self.fabric) {
             (Transport::Tcp, FabricKind::Tcp) => {}
-            (Transport::Shm | Transport::Unix, _) | (_, FabricKind::Unix) => {
+            (Transport::Shm | Transport::Unix, _) | (_, FabricKind::Shm | FabricKind::Unix) => {
                 return Err(LaunchError::CalledOverTcp);
             }
         }
@@ -226,7 +226,7 @@ impl GroupFlags {
     /// The port for a bootstrap server of this program's own, if there is to be one; 0 takes a free one.
     pub(crate) fn own_bootstrap_port(&self) -> Option<u16> {
         match (self.fabric, self.bootstrap_port, self.bootstrap_server) {
-            (FabricKind::Unix, ..) | (FabricKind::Tcp, None, Some(_)) => None,
+            (FabricKind::Shm | FabricKind::Unix, ..) | (FabricKind::Tcp, None, Some(_)) => None,
             (FabricKind::Tcp, port, _) => Some(port.unwrap_or(0)),
         }
     }

@@ -351,6 +351,7 @@ fn ranks(
         kv_memory: flags.device.kv_bytes(),
         page_size: flags.page_size,
         chunk_tokens: flags.chunk_tokens,
+        fabric: flags.fabric,
         keeping: flags.keeping,
         trace: flags.trace.clone(),
         unchecked: flags.unchecked,

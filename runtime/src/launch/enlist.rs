@@ -15,6 +15,7 @@ use super::launcher::{self, Asked, Launcher, Place, PlaceError};
 use super::model::{Model, ModelError};
 use super::placement::{DeviceFlags, PlacementError, RankDevice};
 use super::rank_arguments::RankPlan;
+use crate::fabric::FabricKind;
 use crate::group::Transport;
 use crate::supervisor::say;
 use crate::wire::{Answer, Assignment, Enlistment, Meeting, RankEnd, Role, WireError, version};
@@ -297,6 +298,7 @@ fn plan(
         kv_memory: flags.device.kv_bytes(),
         page_size: terms.page_size,
         chunk_tokens: terms.chunk_tokens,
+        fabric: FabricKind::Tcp,
         keeping: terms.keeping,
         trace: flags.trace.clone(),
         unchecked: terms.unchecked,

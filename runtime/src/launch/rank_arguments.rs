@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use super::placement::RankDevice;
+use crate::fabric::FabricKind;
 use crate::group::Transport;
 use crate::wire::{Keeping, RankName, Role, Seat};
 use lockstep_spec::ids::Epoch;
@@ -106,6 +107,9 @@ pub struct RankPlan {
     /// Tokens of one prefill forward at most
     #[arg(long)]
     pub chunk_tokens: u32,
+    /// What carries KV, where no bootstrap server is named
+    #[arg(long, value_enum)]
+    pub fabric: FabricKind,
     /// What the group keeps, where it is the prefill group
     #[command(flatten)]
     pub keeping: Keeping,
@@ -157,7 +161,7 @@ impl RankArguments {
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let Self { front, control_socket, plan } = self;
-        let flags: [(&str, OsString); 20] = [
+        let flags: [(&str, OsString); 21] = [
             ("--role=", plan.role.name().into()),
             ("--rank=", plan.rank.to_string().into()),
             ("--size=", plan.size.to_string().into()),
@@ -176,6 +180,7 @@ impl RankArguments {
             ("--pages=", plan.pages.to_string().into()),
             ("--page-size=", plan.page_size.to_string().into()),
             ("--chunk-tokens=", plan.chunk_tokens.to_string().into()),
+            ("--fabric=", plan.fabric.name().into()),
             ("--prefix-pages=", plan.keeping.prefix_pages.to_string().into()),
             ("--host-pages=", plan.keeping.host_pages.to_string().into()),
         ];
@@ -233,6 +238,7 @@ mod tests {
             kv_memory: Some(9 << 30),
             page_size: 7,
             chunk_tokens: 8,
+            fabric: FabricKind::Unix,
             keeping: Keeping { prefix_pages: 9, host_pages: 10 },
             trace: Some("/tr aces".into()),
             unchecked: true,

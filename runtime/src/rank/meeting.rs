@@ -9,7 +9,7 @@ use super::site::Site;
 use crate::bootstrap::{Coordinates, Layout, RankFinder, Registrar, Registration, Wanted};
 use crate::engine::Config;
 use crate::fabric::{
-    Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricLimits, Pair, PrefillFabric,
+    Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Pair, PrefillFabric,
     PrefillInbound, Retry,
 };
 use crate::launch::RankPlan;
@@ -39,7 +39,7 @@ pub(super) fn listen(
         (Address::Tcp(bound), Some(server)) => {
             Some(register(plan, SocketAddr::new(site.address(), bound.port()), server)?)
         }
-        (Address::Tcp(_) | Address::Unix(_), _) => None,
+        (Address::Tcp(_) | Address::Shm(_) | Address::Unix(_), _) => None,
     };
     Ok((fabric, registrar))
 }
@@ -87,7 +87,12 @@ fn register(plan: &RankPlan, address: SocketAddr, server: SocketAddr) -> Result<
 
 /// Where a prefill rank listens on the same machine.
 fn path(plan: &RankPlan, rank: u32) -> Address {
-    Address::Unix(plan.run_directory.join(format!("kv.{rank}.sock")))
+    let path = plan.run_directory.join(format!("kv.{rank}.sock"));
+    match plan.fabric {
+        FabricKind::Shm => Address::Shm(path),
+        // Over TCP they find each other through a bootstrap server.
+        FabricKind::Unix | FabricKind::Tcp => Address::Unix(path),
+    }
 }
 
 fn pair(plan: &RankPlan, peer: &Peer) -> Pair {

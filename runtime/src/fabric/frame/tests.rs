@@ -21,7 +21,7 @@ fn wire(frame: &Frame) -> Vec<u8> {
 
 #[test]
 fn frame_survives_the_wire() {
-    let page = ToDecode::Page { leg: LEG, index: 1, page: u32::MAX, checksum: 5 };
+    let page = ToDecode::Page { leg: LEG, index: 1, page: u32::MAX, checksum: 5, held: None };
     let bytes = wire(&Frame::new(&page, vec![7; 16]).unwrap());
     let mut incoming = Incoming::new(&bytes[..], LIMITS);
     assert_eq!(incoming.read().unwrap(), (page, &[7; 16][..]));
@@ -60,15 +60,19 @@ fn frame_long_lengths_and_garbage_are_refused_before_they_are_read() {
     assert!(matches!(error, FabricError::Oversize { what: "a frame's head", .. }), "{error}");
     assert_eq!(read(prefix(4, 17, &[0; 4])), FabricError::Oversize { what: "a page", length: 17, limit: 16 });
     assert_eq!(read(prefix(2, 0, &[0xff; 2])), FabricError::Malformed("an unknown message"));
-    let opened = wire(&Frame::new(&ToDecode::Opened { version: 1 }, Vec::new()).unwrap());
+    let opened = wire(&Frame::new(&ToDecode::Opened { version: 1, cells: 0 }, Vec::new()).unwrap());
     let left_over = [&opened[PREFIX_BYTES..], &[0]].concat();
-    assert_eq!(read(prefix(3, 0, &left_over)), FabricError::Malformed("a head with bytes left over"));
+    assert_eq!(
+        read(prefix(left_over.len() as u32, 0, &left_over)),
+        FabricError::Malformed("a head with bytes left over")
+    );
 }
 
 #[test]
 fn frame_a_flipped_bit_is_noticed_wherever_it_is() {
     let row = ToDecode::Row { leg: LEG, row: Row { echo: LEG, first_token: 300 } };
-    let page = ToDecode::Page { leg: LEG, index: 1, page: 2, checksum: checksum(LEG, 1, 2, &[7; 16]) };
+    let page =
+        ToDecode::Page { leg: LEG, index: 1, page: 2, checksum: checksum(LEG, 1, 2, &[7; 16]), held: None };
     for (message, body) in [(row, Vec::new()), (page, vec![7; 16])] {
         let whole = wire(&Frame::new(&message, body).unwrap());
         for bit in 0..8 * whole.len() {
@@ -117,7 +121,7 @@ proptest! {
 
     #[test]
     fn frame_survives_whatever_it_names(leg in legs(), index in any::<u32>(), page in any::<u32>(), bytes in vec(any::<u8>(), 0..16)) {
-        let message = ToDecode::Page { leg, index, page, checksum: checksum(leg, index, page, &bytes) };
+        let message = ToDecode::Page { leg, index, page, checksum: checksum(leg, index, page, &bytes), held: None };
         let whole = wire(&Frame::new(&message, bytes.clone()).unwrap());
         let mut incoming = Incoming::new(&whole[..], LIMITS);
         prop_assert_eq!(incoming.read().unwrap(), (message, &bytes[..]));

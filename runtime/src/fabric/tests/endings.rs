@@ -110,7 +110,7 @@ fn prefill_turns_garbage_away_and_keeps_its_peer(room: &Room) {
 fn prefill_closes_on_garbage_behind_the_opening(room: &Room) {
     let (_prefill, lists) = prefill(&room.address);
     let peer = RawPeer::call(&room.address, 3, VERSION);
-    assert!(matches!(peer.receive(), ToDecode::Opened { .. }));
+    peer.opened();
     peer.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(peer.receive(), ToDecode::HelloAck { leg: LEG }));
     (&peer.stream).write_all(&[0xa5; 64]).unwrap();
@@ -134,7 +134,7 @@ fn prefill_refuses_another_version_another_pair_and_an_older_epoch(room: &Room) 
     let why = FabricError::OtherPair { ours: CALLER.pair, theirs };
     assert_eq!(next(&lists), PrefillInbound::Rejected { why });
     let current = RawPeer::call(&room.address, 3, VERSION);
-    assert!(matches!(current.receive(), ToDecode::Opened { .. }));
+    current.opened();
     let old = RawPeer::call(&room.address, 2, VERSION);
     let ToDecode::Refused { why } = old.receive() else {
         panic!("an old epoch is refused");
@@ -153,9 +153,9 @@ fn prefill_lets_a_newer_epoch_replace_the_older(room: &Room) {
     };
     let prefill = PrefillFabric::listen(&room.address, &[CALLER.pair], LIMITS, sink).unwrap();
     let old = RawPeer::call(&room.address, 3, VERSION);
-    assert!(matches!(old.receive(), ToDecode::Opened { .. }));
+    old.opened();
     let new = RawPeer::call(&room.address, 4, VERSION);
-    assert!(matches!(new.receive(), ToDecode::Opened { .. }));
+    new.opened();
     let reported = lists.try_recv().expect("the old one's end is reported before the new one starts");
     assert!(matches!(reported, PrefillInbound::PeerGone { epoch: 3, .. }));
     assert!(old.is_closed());
@@ -178,7 +178,7 @@ fn prefill_gives_up_a_peer_that_does_not_read(room: &Room) {
     let sink = move |_, inbound| drop(sender.send(inbound));
     let prefill = PrefillFabric::listen(&room.address, &[CALLER.pair], limits, sink).unwrap();
     let stuck = RawPeer::call(&room.address, 3, VERSION);
-    assert!(matches!(stuck.receive(), ToDecode::Opened { .. }));
+    stuck.opened();
     stuck.send(&ToPrefill::Hello { leg: LEG }, &[]);
     assert!(matches!(stuck.receive(), ToDecode::HelloAck { .. }));
     let started = Instant::now();

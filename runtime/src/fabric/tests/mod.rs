@@ -3,6 +3,7 @@
 mod endings;
 mod fence;
 mod finding;
+mod memory;
 mod processes;
 mod round_trip;
 mod support;

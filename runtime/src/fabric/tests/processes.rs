@@ -10,6 +10,8 @@ use super::support::{Heard, LEG, RETRY, Room, WAIT, decode, grant, next, on_each
 use crate::fabric::{Address, FabricError, Leg, LegFailure, PrefillInbound};
 
 const ADDRESS: &str = "LOCKSTEP_TEST_FABRIC_ADDRESS";
+/// Whether pages are to go through shared memory.
+const SHARES: &str = "LOCKSTEP_TEST_FABRIC_SHARES";
 
 /// The body of the prefill process: no test of its own, and nothing at all unless started below.
 /// It writes one page of each leg that is listed, and never a row.
@@ -18,7 +20,9 @@ fn process_prefill() {
     let Ok(address) = std::env::var(ADDRESS) else {
         return;
     };
-    let address = address.parse().map_or_else(|_| Address::Unix(address.into()), Address::Tcp);
+    let shares = std::env::var(SHARES).is_ok();
+    let file = if shares { Address::Shm } else { Address::Unix };
+    let address = address.parse().map_or_else(|_| file(address.into()), Address::Tcp);
     let (prefill, lists) = prefill(&address);
     println!("listening");
     while let Ok(inbound) = lists.recv_timeout(WAIT * 2) {
@@ -36,6 +40,7 @@ impl Prefill {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args([&format!("{module}::process_prefill"), "--exact", "--nocapture"])
             .env(ADDRESS, address.to_string())
+            .envs(matches!(address, Address::Shm(_)).then_some((SHARES, "")))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -65,7 +70,7 @@ fn process_killed_fails_its_legs_and_its_successor_is_found(room: &Room) {
     grant(&decode, &heard, LEG, &[40]);
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![7; 100]));
     first.kill();
-    if let Address::Unix(path) = &room.address {
+    if let Address::Shm(path) | Address::Unix(path) = &room.address {
         assert!(path.exists(), "a killed process leaves its socket file");
     }
     let why = FabricError::Closed;

@@ -89,8 +89,8 @@ fn page_with_a_wrong_checksum_is_reported_and_withheld(room: &Room) {
     decode.publish(LEG, &[40]).unwrap();
     assert!(matches!(peer.receive(), ToPrefill::List { .. }));
     let right = checksum(LEG, 0, 40, b"kv");
-    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right ^ 1 }, b"kv");
-    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right }, b"kv");
+    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right ^ 1, held: None }, b"kv");
+    peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: right, held: None }, b"kv");
     assert_eq!(next(&heard), Heard::Corrupt(LEG, 0));
     assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, b"kv".to_vec()));
 }

@@ -3,6 +3,7 @@
 use lockstep_spec::ids::{Attempt, Epoch, Generation, SlotIndex};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,12 +14,14 @@ use tempfile::TempDir;
 
 use crate::fabric::LegFailure;
 use crate::fabric::address::Gate;
+use crate::fabric::depot::Cells;
 use crate::fabric::frame::{Frame, Incoming, MAGIC, ToDecode, ToPrefill, VERSION};
 use crate::fabric::socket::Socket;
 use crate::fabric::{
     Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Leg, Pair,
     PrefillFabric, PrefillInbound, Retry, Row,
 };
+use crate::memory_file;
 use crate::socket::reserved_port;
 
 pub(super) const WAIT: Duration = Duration::from_secs(5);
@@ -83,12 +86,14 @@ impl Room {
                 let (port, address) = reserved_port();
                 Self { address: Address::Tcp(address), _dir: None, _port: Some(port) }
             }
-            FabricKind::Unix => {
-                let dir = tempfile::tempdir().unwrap();
-                let address = Address::Unix(dir.path().join("kv.sock"));
-                Self { address, _dir: Some(dir), _port: None }
-            }
+            FabricKind::Shm => Self::on_one_machine(Address::Shm),
+            FabricKind::Unix => Self::on_one_machine(Address::Unix),
         }
+    }
+
+    fn on_one_machine(address: fn(PathBuf) -> Address) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        Self { address: address(dir.path().join("kv.sock")), _dir: Some(dir), _port: None }
     }
 
     /// Listens, and answers nobody.
@@ -104,6 +109,13 @@ macro_rules! on_each_fabric {
             $(#[test]
             fn $case() {
                 super::$case(&super::Room::of(crate::fabric::FabricKind::Tcp));
+            })*
+        }
+
+        mod through_shared_memory {
+            $(#[test]
+            fn $case() {
+                super::$case(&super::Room::of(crate::fabric::FabricKind::Shm));
             })*
         }
 
@@ -166,7 +178,7 @@ impl RawPeer {
     pub(super) fn answer(listener: &Gate) -> Self {
         let peer = Self::over(accept(listener));
         assert!(matches!(peer.receive(), ToPrefill::Open { .. }));
-        peer.send(&ToDecode::Opened { version: VERSION }, &[]);
+        peer.send(&ToDecode::Opened { version: VERSION, cells: 0 }, &[]);
         peer
     }
 
@@ -174,6 +186,13 @@ impl RawPeer {
     pub(super) fn accept_leg(&self, leg: Leg) {
         assert_eq!(self.receive::<ToPrefill>(), ToPrefill::Hello { leg });
         self.send(&ToDecode::HelloAck { leg }, &[]);
+    }
+
+    /// Takes the answer to the opening, and the memory that comes with it.
+    pub(super) fn opened(&self) -> Option<Cells> {
+        let ToDecode::Opened { cells, .. } = self.receive() else { panic!("no answer to the opening") };
+        let file = || memory_file::take(&self.stream.0).unwrap().unwrap();
+        (cells > 0).then(|| Cells::open(file(), LIMITS.page_bytes, cells).unwrap())
     }
 
     fn over(stream: Socket) -> Self {

@@ -1,17 +1,10 @@
 //! How the processes of a group come to map each other's blocks.
 
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
-};
 
 use super::board::{Board, Layout, fall};
 use super::deathwatch::Deathwatch;
@@ -24,6 +17,7 @@ use crate::group::line::{Line, Posting};
 use crate::group::member::Member;
 use crate::group::tag::Tag;
 use crate::group::transport::Transport;
+use crate::memory_file;
 use crate::socket::{after, is_transient};
 
 /// Words of a ring: what fits goes through in one piece, and 512 KiB are enough for any longer one to go through in few.
@@ -78,7 +72,7 @@ impl SharedMemory {
             streams.into_iter().enumerate().filter_map(|(rank, stream)| Some((rank, stream?))).collect();
         for (_, stream) in &peers {
             // A peer that is gone is noticed when its own block does not come.
-            drop(give(stream, file.as_fd()));
+            drop(memory_file::give(stream, &file));
         }
         let mut blocks = vec![Arc::clone(&own); size];
         for (peer, stream) in &peers {
@@ -127,16 +121,6 @@ impl Line for SharedMemory {
     }
 }
 
-/// Sends the file of a block over a connection.
-fn give(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> {
-    let files = [file];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&files));
-    sendmsg(stream, &[IoSlice::new(&[0])], &mut control, SendFlags::NOSIGNAL)?;
-    Ok(())
-}
-
 /// Receives and maps the block of `rank`.
 fn take(rank: usize, stream: &UnixStream, deadline: Duration, until: Instant) -> Result<Mapping, GroupError> {
     let failed = |error: io::Error| GroupError::io("receiving the memory of a peer", &error);
@@ -147,7 +131,7 @@ fn take(rank: usize, stream: &UnixStream, deadline: Duration, until: Instant) ->
             return Err(GroupError::Missing { rank, waited: deadline, last: None });
         }
         stream.set_read_timeout(Some(left)).map_err(failed)?;
-        match receive(stream) {
+        match memory_file::take(stream) {
             Ok(Some(file)) => return Mapping::open(file).map_err(|error| unusable(rank, &error)),
             Ok(None) => return Err(GroupError::Gone { rank, last: None }),
             Err(error) if is_transient(error.kind()) => {}
@@ -161,18 +145,4 @@ fn unusable(rank: usize, error: &io::Error) -> GroupError {
         return GroupError::Malformed { rank };
     }
     GroupError::io("mapping the memory of a peer", error)
-}
-
-/// The file that came over a connection; `None` at its end, or if what came brought no file.
-fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let mut byte = [0];
-    recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut files) = message {
-            return Ok(files.next());
-        }
-    }
-    Ok(None)
 }

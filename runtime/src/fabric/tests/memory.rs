@@ -1,0 +1,73 @@
+//! Pages through memory that both ends have mapped, against a peer that is driven by hand.
+
+use std::thread;
+
+use super::support::{CALLER, Heard, LEG, RETRY, RawPeer, Room, decode, grant, next, prefill};
+use crate::fabric::depot::Cells;
+use crate::fabric::frame::{Held, ToDecode, ToPrefill, VERSION, checksum};
+use crate::fabric::{FabricError, FabricKind, LegFailure};
+
+/// Where the next page lies, and the page if that is a cell.
+fn page(peer: &RawPeer, cells: &Cells) -> (Option<Held>, Vec<u8>) {
+    let ToDecode::Page { held, .. } = peer.receive() else { panic!("no page") };
+    let mut bytes = Vec::new();
+    held.iter().for_each(|held| cells.read(*held, &mut bytes).unwrap());
+    (held, bytes)
+}
+
+#[test]
+fn memory_has_pages_until_no_cell_is_free_and_the_stream_has_the_others() {
+    let room = Room::of(FabricKind::Shm);
+    let (prefill, _lists) = prefill(&room.address);
+    let peer = RawPeer::call(&room.address, CALLER.epoch, VERSION);
+    let cells = peer.opened().unwrap();
+    peer.send(&ToPrefill::Hello { leg: LEG }, &[]);
+    assert_eq!(peer.receive::<ToDecode>(), ToDecode::HelloAck { leg: LEG });
+    let link = prefill.to(0).unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| (0..66).for_each(|index| link.write_page(LEG, index, 40, vec![7; 100]).unwrap()));
+        let pages: Vec<_> = (0..66).map(|_| page(&peer, &cells)).collect();
+        assert!(pages[..64].iter().all(|(held, bytes)| held.is_some() && *bytes == [7; 100]));
+        assert_eq!((pages[64].0, pages[65].0), (None, None));
+        let freed = pages[9].0.unwrap();
+        peer.send(&ToPrefill::Taken { cell: freed.cell }, &[]);
+        let again = (0..).find_map(|index| {
+            link.write_page(LEG, index, 40, vec![8; 50]).unwrap();
+            page(&peer, &cells).0
+        });
+        assert_eq!(again, Some(Held { bytes: 50, ..freed }));
+    });
+}
+
+#[test]
+fn memory_that_there_is_not_ends_the_connection() {
+    let room = Room::of(FabricKind::Shm);
+    let listener = room.listener();
+    let (decode, heard) = decode(&room.address, RETRY);
+    let peer = RawPeer::answer(&listener);
+    decode.hello(LEG).unwrap();
+    peer.accept_leg(LEG);
+    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+    decode.publish(LEG, &[40]).unwrap();
+    let held = Some(Held { cell: 0, bytes: 2 });
+    peer.send(
+        &ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: checksum(LEG, 0, 40, b"kv"), held },
+        &[],
+    );
+    let why = FabricError::Malformed("a page in a cell where there are none");
+    assert_eq!(next(&heard), Heard::LegFailed(LEG, LegFailure::Disconnected(why)));
+}
+
+#[test]
+fn memory_has_its_cells_back_once_their_pages_are_taken() {
+    let room = Room::of(FabricKind::Shm);
+    let (prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    next(&lists);
+    let link = prefill.to(0).unwrap();
+    for index in 0..200 {
+        link.write_page(LEG, 0, 40, vec![index; 1000]).unwrap();
+        assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![index; 1000]), "cells come back");
+    }
+}
