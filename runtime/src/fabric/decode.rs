@@ -13,7 +13,7 @@ use super::address::{Address, Finder};
 use super::depot::Cells;
 use super::error::FabricError;
 use super::frame::{
-    FabricLimits, Frame, Incoming, MAGIC, TICK, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
+    FabricLimits, Frame, Incoming, MAGIC, Sizes, TICK, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
     require_before, require_no_body,
 };
 use super::grants::{Body, DecodeInbound, Grants};
@@ -221,8 +221,9 @@ impl Shared {
         let tick = || require_before(until).and_then(|()| self.tick(&FabricError::Silent));
         let mut incoming = Incoming::new(Ticking::new(stream, tick), self.limits);
         match incoming.read::<ToDecode>()?.0 {
-            ToDecode::Opened { version: VERSION, cells: 0 } => Ok(None),
-            ToDecode::Opened { version: VERSION, cells } => self.map(stream, cells, until).map(Some),
+            ToDecode::Opened { version: VERSION, memory } => {
+                memory.map(|sizes| self.map(stream, sizes, until)).transpose()
+            }
             ToDecode::Opened { version: theirs, .. } => Err(FabricError::Version { ours: VERSION, theirs }),
             ToDecode::Refused { why } => Err(FabricError::Refused(why)),
             ToDecode::HelloAck { .. }
@@ -235,12 +236,12 @@ impl Shared {
     }
 
     /// Maps the memory whose file comes next.
-    fn map(&self, stream: &Socket, cells: u32, until: Instant) -> Result<Cells, FabricError> {
+    fn map(&self, stream: &Socket, sizes: Sizes, until: Instant) -> Result<Cells, FabricError> {
         let failed = |error| FabricError::io("receiving the memory of the prefill rank", &error);
         loop {
             match memory_file::take(&stream.0) {
                 Ok(Some(file)) => {
-                    return Cells::open(file, self.limits.page_bytes, cells)
+                    return Cells::open(file, sizes)
                         .map_err(|_| FabricError::Malformed("memory for pages of another size"));
                 }
                 Ok(None) => return Err(FabricError::Closed),

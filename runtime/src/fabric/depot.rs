@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use memmap2::MmapRaw;
 
 use super::error::FabricError;
-use super::frame::Held;
+use super::frame::{Held, Sizes};
 use crate::memory_file;
 
 /// Most cells of a connection, and the most bytes that they take together, unless a page alone takes more.
@@ -20,36 +20,34 @@ const MOST_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Cells {
     map: MmapRaw,
-    cell_bytes: usize,
-    count: usize,
+    sizes: Sizes,
 }
 
 impl Cells {
-    fn over(file: OwnedFd, cell_bytes: usize, count: usize) -> io::Result<Self> {
-        let bytes = cell_bytes.checked_mul(count).filter(|bytes| *bytes > 0);
-        let map = memory_file::map(file, |found| Some(found) == bytes)?;
-        Ok(Self { map, cell_bytes, count })
-    }
-
-    /// Maps the memory of a peer, in cells of `cell_bytes`; `InvalidData` if it is of another size.
-    pub(super) fn open(file: OwnedFd, cell_bytes: usize, count: u32) -> io::Result<Self> {
-        Self::over(file, cell_bytes, usize::try_from(count).unwrap_or(usize::MAX))
+    /// Maps memory of these sizes; `InvalidData` if it has others.
+    pub(super) fn open(file: OwnedFd, sizes: Sizes) -> io::Result<Self> {
+        let [count, each] = [sizes.cells, sizes.cell_bytes].map(|size| usize::try_from(size).ok());
+        let bytes = count.zip(each).and_then(|(count, each)| count.checked_mul(each));
+        let map = memory_file::map(file, |found| bytes.is_some_and(|bytes| bytes > 0 && bytes == found))?;
+        Ok(Self { map, sizes })
     }
 
     /// Where a cell begins, if there is such a cell and it holds so many bytes.
-    fn place(&self, cell: u32, bytes: usize) -> Option<*mut u8> {
-        let cell =
-            usize::try_from(cell).ok().filter(|cell| *cell < self.count && bytes <= self.cell_bytes)?;
-        Some(self.map.as_mut_ptr().wrapping_add(cell * self.cell_bytes))
+    fn place(&self, Held { cell, bytes }: Held) -> Option<*mut u8> {
+        let Sizes { cells, cell_bytes } = self.sizes;
+        let fits = cell < cells && bytes <= cell_bytes;
+        let start = usize::try_from(u64::from(cell) * u64::from(cell_bytes)).ok().filter(|_| fits)?;
+        Some(self.map.as_mut_ptr().wrapping_add(start))
     }
 
-    /// Copies `bytes` into a cell.
+    /// Copies `page`, as long as `held` says, into a cell.
     #[expect(unsafe_code, reason = "mapped memory is reached through a pointer")]
-    fn write(&self, cell: u32, bytes: &[u8]) -> bool {
-        let Some(place) = self.place(cell, bytes.len()) else { return false };
-        // SAFETY: the mapping has `count` cells of `cell_bytes` bytes, its file is sealed against shrinking, and `place` has checked both
-        // bounds; `bytes` is memory of this process alone. The cell is free: its reader has given it back, over the stream.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+    fn write(&self, held: Held, page: &[u8]) -> bool {
+        let Some(place) = self.place(held) else { return false };
+        let bytes = page.len().min(held.bytes as usize);
+        // SAFETY: the mapping is as long as its sizes say, its file is sealed against shrinking, and `place` has checked cell and length;
+        // `page` is memory of this process alone. The cell is free: its reader has given it back, over the stream.
+        unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), place, bytes) };
         true
     }
 
@@ -61,7 +59,7 @@ impl Cells {
     pub(super) fn read(&self, held: Held, page: &mut Vec<u8>) -> Result<(), FabricError> {
         let nowhere = FabricError::Malformed("a page in a cell that there is not");
         let bytes = usize::try_from(held.bytes).map_err(|_| nowhere.clone())?;
-        let place = self.place(held.cell, bytes).ok_or(nowhere)?;
+        let place = self.place(held).ok_or(nowhere)?;
         page.reserve(bytes);
         // SAFETY: the bounds are checked as above, and `page` has room for as many bytes, which the copy initialises. The writer filled the
         // cell before it sent the head that names it, and does not touch it until it is given back; one that does all the same yields a page
@@ -86,15 +84,19 @@ impl Depot {
     pub(super) fn create(page_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         let count = (MOST_BYTES / page_bytes.max(1)).clamp(1, MOST_CELLS);
         let bytes = page_bytes.checked_mul(count).ok_or(ErrorKind::InvalidInput)?;
+        let [cells, cell_bytes] = [count, page_bytes].map(u32::try_from);
+        let sizes = Sizes {
+            cells: cells.map_err(io::Error::other)?,
+            cell_bytes: cell_bytes.map_err(io::Error::other)?,
+        };
         let file = memory_file::create("lockstep-pages", bytes)?;
-        let cells = Cells::over(file.try_clone()?, page_bytes, count)?;
-        let free = Mutex::new((0..u32::try_from(count).unwrap_or(u32::MAX)).collect());
-        Ok((Self { cells, free }, file))
+        let cells = Cells::open(file.try_clone()?, sizes)?;
+        Ok((Self { cells, free: Mutex::new((0..sizes.cells).collect()) }, file))
     }
 
-    /// How many cells there are.
-    pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.cells.count).unwrap_or(u32::MAX)
+    /// Its sizes.
+    pub(super) fn sizes(&self) -> Sizes {
+        self.cells.sizes
     }
 
     /// Puts a page into a free cell, if there is one.
@@ -102,7 +104,7 @@ impl Depot {
         let bytes = u32::try_from(page.len()).ok()?;
         let cell = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         let held = Held { cell, bytes };
-        if self.cells.write(cell, page) {
+        if self.cells.write(held, page) {
             return Some(held);
         }
         self.give_back(cell);
@@ -112,7 +114,7 @@ impl Depot {
     /// Notes that a cell is free again. One that is free already is left so.
     pub(super) fn give_back(&self, cell: u32) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if cell < self.count() && !free.contains(&cell) {
+        if cell < self.sizes().cells && !free.contains(&cell) {
             free.push(cell);
         }
     }
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn depot_pages_are_read_from_the_cell_that_their_head_names() {
         let (depot, file) = Depot::create(16).unwrap();
-        let reader = Cells::open(file, 16, depot.count()).unwrap();
+        let reader = Cells::open(file, depot.sizes()).unwrap();
         let held: Vec<Held> = (0..3_u8).map(|page| depot.put(&[page; 16]).unwrap()).collect();
         for (page, held) in (0..3_u8).zip(&held) {
             let mut bytes = Vec::new();
@@ -149,10 +151,11 @@ mod tests {
     fn depot_refuses_what_is_longer_than_a_cell_or_nowhere() {
         let (depot, file) = Depot::create(16).unwrap();
         assert_eq!(depot.put(&[0; 17]), None);
-        let reader = Cells::open(file.try_clone().unwrap(), 16, depot.count()).unwrap();
-        for held in [Held { cell: depot.count(), bytes: 1 }, Held { cell: 0, bytes: 17 }] {
+        let reader = Cells::open(file.try_clone().unwrap(), depot.sizes()).unwrap();
+        for held in [Held { cell: depot.sizes().cells, bytes: 1 }, Held { cell: 0, bytes: 17 }] {
             assert!(matches!(reader.read(held, &mut Vec::new()), Err(FabricError::Malformed(_))));
         }
-        assert_eq!(Cells::open(file, 16, depot.count() + 1).unwrap_err().kind(), ErrorKind::InvalidData);
+        let more = Sizes { cell_bytes: 17, ..depot.sizes() };
+        assert_eq!(Cells::open(file, more).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 }

@@ -127,8 +127,8 @@ impl Guest {
         let outbox = Arc::new(Outbox::new(limits.queued_frames, limits.write_deadline));
         // Without that memory pages go over the stream.
         let (depot, file) = shares.then(|| Depot::create(limits.page_bytes).ok()).flatten().unzip();
-        let cells = depot.as_ref().map_or(0, Depot::count);
-        let opened = Frame::new(&ToDecode::Opened { version: VERSION, cells }, Vec::new())?;
+        let memory = depot.as_ref().map(Depot::sizes);
+        let opened = Frame::new(&ToDecode::Opened { version: VERSION, memory }, Vec::new())?;
         let opened = Frame { file, ..opened };
         outbox.push(opened, Duration::ZERO)?;
         let stream = Arc::new(stream);

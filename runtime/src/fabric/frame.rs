@@ -100,6 +100,15 @@ pub(super) enum ToPrefill {
     },
 }
 
+/// The sizes of memory that both ends share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sizes {
+    /// Cells.
+    pub(super) cells: u32,
+    /// Bytes of a cell: a page of the prefill rank, which has heads of its own.
+    pub(super) cell_bytes: u32,
+}
+
 /// Where a page lies in memory that both ends share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Held {
@@ -112,10 +121,10 @@ pub(super) struct Held {
 /// Messages from prefill to decode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToDecode {
-    /// The file of memory with so many cells follows, with one byte, unless there are none.
+    /// If there is memory, its file follows, with one byte.
     Opened {
         version: u32,
-        cells: u32,
+        memory: Option<Sizes>,
     },
     Refused {
         why: String,

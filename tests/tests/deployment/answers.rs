@@ -88,7 +88,7 @@ fn answers_are_drawn_by_the_requests_seed() {
 /// A rank has one peer or several; where three meet two, heads are shared out across.
 #[test]
 fn answers_are_the_references_where_groups_differ_in_size() {
-    let cases = [([1, 2], ""), ([4, 2], "--fabric tcp"), ([2, 3], "--no-overlap")];
+    let cases = [([1, 2], ""), ([4, 2], "--fabric tcp"), ([2, 3], "--no-overlap --fabric unix")];
     for ([prefill, decode], flags) in cases {
         let server = Deployment::start(&format!("--prefill-tp {prefill} --decode-tp {decode} {flags}"));
         assert!(

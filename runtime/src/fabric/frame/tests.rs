@@ -60,7 +60,7 @@ fn frame_long_lengths_and_garbage_are_refused_before_they_are_read() {
     assert!(matches!(error, FabricError::Oversize { what: "a frame's head", .. }), "{error}");
     assert_eq!(read(prefix(4, 17, &[0; 4])), FabricError::Oversize { what: "a page", length: 17, limit: 16 });
     assert_eq!(read(prefix(2, 0, &[0xff; 2])), FabricError::Malformed("an unknown message"));
-    let opened = wire(&Frame::new(&ToDecode::Opened { version: 1, cells: 0 }, Vec::new()).unwrap());
+    let opened = wire(&Frame::new(&ToDecode::Opened { version: 1, memory: None }, Vec::new()).unwrap());
     let left_over = [&opened[PREFIX_BYTES..], &[0]].concat();
     assert_eq!(
         read(prefix(left_over.len() as u32, 0, &left_over)),

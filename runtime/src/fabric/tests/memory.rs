@@ -1,8 +1,9 @@
 //! Pages through memory that both ends have mapped, against a peer that is driven by hand.
 
 use std::thread;
+use std::time::Instant;
 
-use super::support::{CALLER, Heard, LEG, RETRY, RawPeer, Room, decode, grant, next, prefill};
+use super::support::{CALLER, Heard, LEG, LIMITS, RETRY, RawPeer, Room, decode, grant, next, prefill};
 use crate::fabric::depot::Cells;
 use crate::fabric::frame::{Held, ToDecode, ToPrefill, VERSION, checksum};
 use crate::fabric::{FabricError, FabricKind, LegFailure};
@@ -31,7 +32,7 @@ fn memory_has_pages_until_no_cell_is_free_and_the_stream_has_the_others() {
         assert_eq!((pages[64].0, pages[65].0), (None, None));
         let freed = pages[9].0.unwrap();
         peer.send(&ToPrefill::Taken { cell: freed.cell }, &[]);
-        let again = (0..).find_map(|index| {
+        let again = (0..200).find_map(|index| {
             link.write_page(LEG, index, 40, vec![8; 50]).unwrap();
             page(&peer, &cells).0
         });
@@ -70,4 +71,40 @@ fn memory_has_its_cells_back_once_their_pages_are_taken() {
         link.write_page(LEG, 0, 40, vec![index; 1000]).unwrap();
         assert_eq!(next(&heard), Heard::Page(LEG, 0, 40, vec![index; 1000]), "cells come back");
     }
+}
+
+/// Seconds that so many pages take from one end to the other.
+fn seconds_for(pages: u32, kind: FabricKind) -> f64 {
+    let room = Room::of(kind);
+    let (prefill, lists) = prefill(&room.address);
+    let (decode, heard) = decode(&room.address, RETRY);
+    grant(&decode, &heard, LEG, &[40]);
+    next(&lists);
+    let link = prefill.to(0).unwrap();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let page = || vec![3; LIMITS.page_bytes];
+        scope.spawn(move || (0..pages).for_each(|_| link.write_page(LEG, 0, 40, page()).unwrap()));
+        (0..pages).for_each(|_| drop(next(&heard)));
+    });
+    begun.elapsed().as_secs_f64()
+}
+
+/// `cargo test -p lockstep-runtime --lib rate_of_pages -- --ignored --nocapture`
+#[test]
+#[ignore = "a measurement"]
+fn rate_of_pages() {
+    const PAGES: u32 = 4000;
+    let mut seconds = [const { Vec::new() }; 3];
+    for _ in 0..5 {
+        for (kind, seconds) in [FabricKind::Shm, FabricKind::Unix, FabricKind::Tcp].iter().zip(&mut seconds) {
+            seconds.push(seconds_for(PAGES, *kind));
+        }
+    }
+    let [shm, unix, tcp] = seconds.map(|mut seconds| {
+        seconds.sort_by(f64::total_cmp);
+        seconds[2]
+    });
+    let rate = f64::from(PAGES) * LIMITS.page_bytes as f64 / 1e6 / shm;
+    eprintln!("shm {rate:.0} MB/s, {:.2} x unix, {:.2} x tcp; medians of five", unix / shm, tcp / shm);
 }

@@ -178,7 +178,7 @@ impl RawPeer {
     pub(super) fn answer(listener: &Gate) -> Self {
         let peer = Self::over(accept(listener));
         assert!(matches!(peer.receive(), ToPrefill::Open { .. }));
-        peer.send(&ToDecode::Opened { version: VERSION, cells: 0 }, &[]);
+        peer.send(&ToDecode::Opened { version: VERSION, memory: None }, &[]);
         peer
     }
 
@@ -190,9 +190,9 @@ impl RawPeer {
 
     /// Takes the answer to the opening, and the memory that comes with it.
     pub(super) fn opened(&self) -> Option<Cells> {
-        let ToDecode::Opened { cells, .. } = self.receive() else { panic!("no answer to the opening") };
+        let ToDecode::Opened { memory, .. } = self.receive() else { panic!("no answer to the opening") };
         let file = || memory_file::take(&self.stream.0).unwrap().unwrap();
-        (cells > 0).then(|| Cells::open(file(), LIMITS.page_bytes, cells).unwrap())
+        memory.map(|sizes| Cells::open(file(), sizes).unwrap())
     }
 
     fn over(stream: Socket) -> Self {
