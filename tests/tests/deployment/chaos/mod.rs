@@ -24,6 +24,8 @@ use self::relay::Relay;
 use crate::common::{Deployment, ended, long_request, pieces, request, story};
 
 const ROUNDS: u64 = 30;
+/// Of those in which pages go where no relay can spoil them.
+const ROUNDS_IN_MEMORY: u64 = 10;
 const SEED: u64 = 940;
 const PAGES: u32 = 64;
 
@@ -78,8 +80,8 @@ struct Round {
 }
 
 impl Chaos {
-    fn new() -> Self {
-        let (server, goldens) = (Deployment::start(ARGUMENTS), goldens());
+    fn new(fabric: &str) -> Self {
+        let (server, goldens) = (Deployment::start(&format!("{ARGUMENTS} --fabric {fabric}")), goldens());
         let (expected, pids) = (goldens.iter().map(pieces).collect(), server.rank_pids());
         let (lost, relays, counts) = (Vec::new(), Vec::new(), BTreeMap::new());
         Self { server, goldens, expected, pids, lost, relays, counts }
@@ -268,18 +270,29 @@ fn fabric_socket(pid: u32, rank: usize) -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-#[test]
-fn chaos_leaves_every_answer_right() {
-    let (rounds, seed) = (number("LOCKSTEP_CHAOS_ROUNDS", ROUNDS), number("LOCKSTEP_CHAOS_SEED", SEED));
-    let (mut chaos, mut dice) = (Chaos::new(), Dice(seed));
+/// So many rounds, with those of the faults that `include` takes.
+fn chaos(fabric: &str, rounds: u64, include: impl Fn(&Fault) -> bool) {
+    let (rounds, seed) = (number("LOCKSTEP_CHAOS_ROUNDS", rounds), number("LOCKSTEP_CHAOS_SEED", SEED));
+    let (mut chaos, mut dice) = (Chaos::new(fabric), Dice(seed));
     for round in 0..rounds {
-        let (faults, pause) = (dice.faults(chaos.pids.len()), dice.pause());
+        let (mut faults, pause) = (dice.faults(chaos.pids.len()), dice.pause());
+        faults.retain(&include);
         println!("round {round} of seed {seed}: {faults:?} after {pause:?}");
         chaos.round(&faults, pause);
     }
     println!("{rounds} rounds of seed {seed}: {:?}, {}", chaos.counts, chaos.server.health().1["restarts"]);
     let pids = chaos.pids;
     chaos.server.end(&pids);
+}
+
+#[test]
+fn chaos_leaves_every_answer_right() {
+    chaos("unix", ROUNDS, |_| true);
+}
+
+#[test]
+fn chaos_leaves_every_answer_right_where_pages_are_in_shared_memory() {
+    chaos("shm", ROUNDS_IN_MEMORY, |fault| !matches!(fault, Fault::Spoil(..)));
 }
 
 /// The shape of the outage that this project is about: groups of four, streams beyond their slots, all cancelled at once.
