@@ -130,14 +130,21 @@ impl PrefixCache {
         self.copies.iter().any(loads)
     }
 
-    /// Keeps a computed page, unless there is one already. Returns whether it is kept.
-    pub(crate) fn keep(&mut self, key: BlockKey, page: PageId) -> bool {
-        match self.find(key) {
-            Ok(index) if self.blocks[index].page.is_some() => return false,
-            Ok(index) => self.blocks[index].page = Some(page),
-            Err(index) => self.blocks.insert(index, Block { key, page: Some(page), host: None, used: 0 }),
+    /// Keeps computed pages, but for those that are here already. Returns the keys of those that it keeps now.
+    pub(crate) fn keep(&mut self, computed: impl Iterator<Item = (BlockKey, PageId)>) -> Vec<BlockKey> {
+        let (mut kept, mut new) = (Vec::new(), Vec::new());
+        for (key, page) in computed {
+            match self.block_mut(key) {
+                Some(Block { page: Some(_), .. }) => continue,
+                Some(block) => block.page = Some(page),
+                None if new.iter().any(|block: &Block| block.key == key) => continue,
+                None => new.push(Block { key, page: Some(page), host: None, used: 0 }),
+            }
+            kept.push(key);
         }
-        true
+        self.blocks.append(&mut new);
+        self.blocks.sort_unstable_by_key(|block| block.key);
+        kept
     }
 
     /// Notes the use of a prompt's pages. Its first page is given up last: without it, the others are of no use.
@@ -151,33 +158,25 @@ impl PrefixCache {
         }
     }
 
-    /// Gives a block's page on the devices up.
-    pub(crate) fn evict(&mut self, key: BlockKey) -> Option<PageId> {
-        let page = self.block_mut(key)?.page.take();
-        self.drop_if_nowhere(key);
-        page
+    /// Gives the pages of these blocks on the devices up.
+    pub(crate) fn evict(&mut self, keys: &[BlockKey]) -> Vec<PageId> {
+        let pages = keys.iter().filter_map(|key| self.block_mut(*key)?.page.take()).collect();
+        self.drop_what_is_nowhere();
+        pages
     }
 
-    /// Takes a page of the hosts: a free one, or that of the least recently used block for which `which` holds. The flag says that it was
-    /// another block's.
-    pub(crate) fn host_page(&mut self, which: impl Fn(&Block) -> bool) -> Option<(HostPageId, bool)> {
-        if let Some(free) = self.free.take(1).and_then(|mut pages| pages.pop()) {
-            return Some((free, false));
-        }
-        let hosted = self.blocks.iter().filter(|block| block.host.is_some() && which(block));
-        let key = hosted.min_by_key(|block| block.used)?.key;
-        let host = self.block_mut(key)?.host.take()?;
-        self.drop_if_nowhere(key);
-        Some((host, true))
+    /// Takes pages of the hosts for so many blocks: free ones, then those of `others`, as far as there are any. The count says how many were
+    /// others'.
+    pub(crate) fn host_pages(&mut self, count: usize, others: &[BlockKey]) -> (Vec<HostPageId>, usize) {
+        let mut pages = self.free.take(count.min(self.free.len())).unwrap_or_default();
+        let lacking = (count - pages.len()).min(others.len());
+        pages.extend(others[..lacking].iter().filter_map(|key| self.block_mut(*key)?.host.take()));
+        self.drop_what_is_nowhere();
+        (pages, lacking)
     }
 
-    fn drop_if_nowhere(&mut self, key: BlockKey) {
-        let nowhere = |block: &Block| block.page.is_none() && block.host.is_none();
-        if let Ok(index) = self.find(key)
-            && nowhere(&self.blocks[index])
-        {
-            self.blocks.remove(index);
-        }
+    fn drop_what_is_nowhere(&mut self) {
+        self.blocks.retain(|block| block.page.is_some() || block.host.is_some());
     }
 
     /// Issues the copy of a kept page to a page of the hosts.

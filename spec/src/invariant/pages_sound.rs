@@ -4,7 +4,6 @@ use super::Property;
 use crate::configuration::GroupConfiguration;
 use crate::ids::{HostPageId, PageId};
 use crate::table::{Occupant, State};
-use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 /// The property.
@@ -19,8 +18,9 @@ pub const PROPERTY: Property = Property {
 #[must_use]
 pub fn holds<O: Occupant>(configuration: &GroupConfiguration, state: &State<O>) -> bool {
     let held = state.slots.iter().filter_map(|slot| slot.occupant.as_ref()).flat_map(Occupant::pages);
-    let kept: BTreeSet<PageId> = state.cache.pages().collect();
-    let alone = held.filter(|page| !kept.contains(page));
+    let mut kept: Vec<PageId> = state.cache.pages().collect();
+    kept.sort_unstable();
+    let alone = held.filter(|page| kept.binary_search(page).is_err());
     let pages = state.pool.free().iter().chain(alone).copied().chain(state.cache.pages());
     let hosts = state.cache.blocks().iter().filter_map(|block| block.host);
     let hosts = hosts.chain(state.cache.free_host_pages().iter().copied());

@@ -1,6 +1,6 @@
 //! Prompts that begin alike: what a leg finds in the cache, what it leaves there, and what is given up for it.
 
-use crate::cache::{Block, PrefixCache};
+use crate::cache::{Block, Copy, PrefixCache};
 use crate::ids::{BlockKey, PageId, SlotIndex};
 use crate::prefill::action::Action;
 use crate::prefill::decide::Deciding;
@@ -53,7 +53,7 @@ impl<R: Rules> Deciding<'_, R> {
         let spare = |block: &Block| !prefix.contains(&block.key) && block.page.is_some_and(evictable);
         let given_up = self.state.cache.by_age(spare);
         let Some(given_up) = given_up.get(..lacking) else { return false };
-        let mut pages: Vec<PageId> = given_up.iter().filter_map(|key| self.state.cache.evict(*key)).collect();
+        let mut pages = self.state.cache.evict(given_up);
         self.reasons.extend(pages.iter().map(|_| Why::BlockEvicted));
         self.state.pool.give(&mut pages);
         true
@@ -71,32 +71,26 @@ impl<R: Rules> Deciding<'_, R> {
     pub(super) fn keep(&mut self, slot: SlotIndex) {
         let Some(tenant) = self.state.occupant(slot) else { return };
         let (keys, pages) = (tenant.arrival.keys.clone(), tenant.pages.clone());
-        let kept: Vec<BlockKey> = keys
-            .iter()
-            .zip(pages)
-            .filter(|(key, page)| self.state.cache.keep(**key, *page))
-            .map(|(key, _)| *key)
-            .collect();
+        let kept = self.state.cache.keep(keys.iter().copied().zip(pages));
         self.reasons.extend(kept.iter().map(|_| Why::BlockKept));
         self.state.cache.touch(&keys);
-        kept.iter().for_each(|key| self.store(*key, &keys));
+        self.store(&kept, &keys);
     }
 
-    /// Copies a kept page to the hosts, if they have room, or pages of other prompts. A copy that is under way does not matter: copies are
-    /// made in the order of their issue.
-    fn store(&mut self, key: BlockKey, prompt: &[BlockKey]) {
-        if self.state.cache.block(key).is_none_or(|block| block.host.is_some()) {
-            return;
-        }
-        let others = |block: &Block| !prompt.contains(&block.key);
-        let Some((host, anothers)) = self.state.cache.host_page(others) else { return };
-        if anothers {
-            self.reasons.push(Why::BlockForgotten);
-        }
-        if let Some(copy) = self.state.cache.store(key, host) {
-            self.actions.push(Action::Copy(copy));
-            self.reasons.push(Why::BlockStored);
-        }
+    /// Copies kept pages to the hosts, as far as these have room, or pages of other prompts. A copy that is under way does not matter: copies
+    /// are made in the order of their issue.
+    fn store(&mut self, kept: &[BlockKey], prompt: &[BlockKey]) {
+        let prompt: BTreeSet<&BlockKey> = prompt.iter().collect();
+        let cache = &mut self.state.cache;
+        let others = cache.by_age(|block| block.host.is_some() && !prompt.contains(&block.key));
+        let bare = |key: &&BlockKey| cache.block(**key).is_some_and(|block| block.host.is_none());
+        let bare: Vec<BlockKey> = kept.iter().filter(bare).copied().collect();
+        let (hosts, forgotten) = cache.host_pages(bare.len(), &others);
+        let copies: Vec<Copy> =
+            bare.iter().zip(hosts).filter_map(|(key, host)| cache.store(*key, host)).collect();
+        self.reasons.extend((0..forgotten).map(|_| Why::BlockForgotten));
+        self.reasons.extend(copies.iter().map(|_| Why::BlockStored));
+        self.actions.extend(copies.into_iter().map(Action::Copy));
     }
 }
 
