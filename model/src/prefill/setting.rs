@@ -113,7 +113,11 @@ impl PrefillSetting {
     /// Keeps pages for prompts that begin alike, with `host_pages` pages on each host, in a pool of `pages`.
     pub fn keep(&mut self, pages: u32, host_pages: u32, prompts: Vec<Prompt>) {
         let configuration = Arc::make_mut(&mut self.configuration);
-        configuration.prefix_pages = prompts.iter().map(|prompt| prompt.keys.len() as u32).max().unwrap_or(0);
+        configuration.prefix_pages = prompts
+            .iter()
+            .map(|prompt| u32::try_from(prompt.keys.len()).unwrap_or(u32::MAX))
+            .max()
+            .unwrap_or(0);
         configuration.host_pages = host_pages;
         configuration.pages = pages;
         configuration.brief_words += 2 * configuration.slots * configuration.prefix_pages;

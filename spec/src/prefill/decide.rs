@@ -229,11 +229,10 @@ impl<'a, R: Rules> Deciding<'a, R> {
         let Some(arrival) = self.state.occupant(slot).map(|tenant| tenant.arrival.clone()) else {
             return false;
         };
-        let prefix = self.matched(&arrival);
+        let (prefix, computed) = self.matched(&arrival);
         let Some(pages) = self.take_pages(prefix, self.configuration.pages_for(arrival.tokens)) else {
             return false;
         };
-        let computed = prefix.len() as u32 * self.configuration.page_size;
         let Some(tenant) = self.tenant(slot) else { return false };
         tenant.pages = pages;
         tenant.phase = LegPhase::Running;

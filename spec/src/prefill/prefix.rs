@@ -16,11 +16,11 @@ impl<R: Rules> Deciding<'_, R> {
         (tokens / self.configuration.page_size).min(self.configuration.prefix_pages) as usize
     }
 
-    /// The leading pages of a leg that are kept, and that it need not compute.
-    pub(super) fn matched<'leg>(&self, leg: &'leg PrefillLeg) -> &'leg [BlockKey] {
-        let most = R::matchable(leg.tokens, self.configuration.page_size) as usize;
-        let matched = self.state.cache.matched(&leg.keys).min(most);
-        leg.keys.get(..matched).unwrap_or_default()
+    /// The leading pages of a leg that are kept and that it need not compute, and how many positions they hold.
+    pub(super) fn matched<'leg>(&self, leg: &'leg PrefillLeg) -> (&'leg [BlockKey], u32) {
+        let most = R::matchable(leg.tokens, self.configuration.page_size);
+        let matched = u32::try_from(self.state.cache.matched(&leg.keys)).unwrap_or(most).min(most);
+        (leg.keys.get(..matched as usize).unwrap_or_default(), matched * self.configuration.page_size)
     }
 
     /// The pages of a leg that begins with the kept pages `prefix`, `count` in all; none, and nothing changes, if there are too few.
