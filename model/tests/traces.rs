@@ -1,0 +1,91 @@
+//! What ranks write on ways through a model is judged like what ranks of the program write: as one behaviour of it.
+
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::PathBuf;
+
+use lockstep_model::decode::setting::DecodeSetting;
+use lockstep_model::epochs::Step;
+use lockstep_model::epochs::front_end::Shipped as ShippedConduct;
+use lockstep_model::epochs::model::EpochsModel;
+use lockstep_model::epochs::setting::EpochsSetting;
+use lockstep_model::explore::Explorable;
+use lockstep_model::traces::whose;
+use lockstep_model::two_groups::model::TwoGroups;
+use lockstep_model::two_groups::setting::{Replacements, Setting, Size, Trouble};
+use lockstep_model::validate::{Report, Verdict, validate};
+use lockstep_model::world::Action;
+use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::decode::rules::Shipped;
+use lockstep_spec::machine::Fact;
+use lockstep_spec::prefill::rules::Shipped as ShippedPrefill;
+
+/// A way of so many steps at most, drawn by `seed`: of the actions that come `first`, one of those.
+fn drawn<M: Explorable>(model: &M, seed: u64, steps: usize, first: fn(&M::Action) -> bool) -> Vec<u32> {
+    let (mut state, mut random, mut way) = (model.init_states().remove(0), seed, Vec::new());
+    for _ in 0..steps {
+        let mut offered = Vec::new();
+        model.actions(&state, &mut offered);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let preferred = offered.iter().position(first);
+        let Some(any) = (random >> 33).checked_rem(offered.len() as u64) else { break };
+        let choice = preferred.unwrap_or(usize::try_from(any).unwrap());
+        way.push(u32::try_from(choice).unwrap());
+        state = model.next_state(&state, offered.swap_remove(choice)).unwrap();
+    }
+    way
+}
+
+/// What is said of each group and epoch on a way.
+fn judged(model: &impl Explorable, way: &[u32]) -> Vec<Report> {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |(index, trace): (usize, &String)| -> PathBuf {
+        let path = folder.path().join(format!("{index} {}.ndjson", whose(trace)));
+        fs::write(&path, trace).unwrap();
+        path
+    };
+    let paths: Vec<PathBuf> = model.traces(way).iter().enumerate().map(write).collect();
+    let report = |verdict| match verdict {
+        Verdict::Valid(report) => report,
+        Verdict::Diverges(divergence) => panic!("{divergence}\n{way:?}"),
+        Verdict::Unjudged(error) => panic!("{error}\n{way:?}"),
+    };
+    validate(&paths).into_iter().map(report).collect()
+}
+
+/// What a rank's own hands tell it: in the program at once, in this world at some time.
+fn publishes(step: &Step) -> bool {
+    matches!(step, Step::Group(Action::Fact(_, Fact::Role((_, LegFact::Published)))))
+}
+
+#[test]
+fn traces_of_epochs_are_behaviours_of_the_model() {
+    let group = DecodeSetting::new(2, 2, 4, true);
+    let setting = EpochsSetting { leaves: true, dismissals: true, ..EpochsSetting::new(&group, 2, 3) };
+    let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
+    let reports: Vec<Report> =
+        (0..40).flat_map(|seed| judged(&model, &drawn(&model, seed, 600, publishes))).collect();
+    let rounds: u64 = reports.iter().map(|report| report.rounds).sum();
+    assert!(reports.len() > 100 && rounds > 1_000, "{} {rounds}", reports.len());
+}
+
+#[test]
+fn traces_of_two_groups_are_behaviours_of_the_model() {
+    let size = |ranks, slots, pages| Size { ranks, slots, pages };
+    let mut setting = Setting::new(size(2, 2, 4), size(1, 2, 3), true);
+    setting.trouble = Trouble {
+        aborts: true,
+        write_failures: true,
+        losses: true,
+        breaks: true,
+        reposts: true,
+        deadlines: true,
+    };
+    setting.replacements = Replacements { decode: 2, prefill: 0, lines: 1 };
+    let model = TwoGroups::<Shipped, ShippedPrefill>::new(setting);
+    let reports: Vec<Report> =
+        (0..40).flat_map(|seed| judged(&model, &drawn(&model, seed, 600, |_| false))).collect();
+    let rounds: u64 = reports.iter().map(|report| report.rounds).sum();
+    assert!(reports.len() > 100 && rounds > 5_000, "{} {rounds}", reports.len());
+}
