@@ -92,7 +92,6 @@ impl<P: RankProgram> Hash for Log<P> {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-type EffectOf<R> = Effect<Posted<Site>, Local<<R as Role>::Effect>>;
 type LineOf<R> = Line<FactOf<R>, Local<<R as Role>::Effect>>;
 
 /// The traces of a group's ranks to which this happened, by rank; none of ranks that follow other rules than those that ship.
@@ -107,8 +106,8 @@ pub fn written<R: Answering>(
     }
     let mut scribes: Vec<Scribe<R>> =
         (0..configuration.ranks).map(|rank| Scribe::new(RankIndex(rank), configuration)).collect();
-    for Happened { rank, event, effects } in happened {
-        scribes[rank].coming.push_back((event, effects));
+    for happened in happened {
+        scribes[happened.rank].coming.push_back(happened);
     }
     scribes.into_iter().map(Scribe::write).collect()
 }
@@ -140,9 +139,9 @@ pub fn whose(trace: &str) -> String {
 struct Scribe<R: Role> {
     text: String,
     /// What is still to be told, in the order of the way.
-    coming: VecDeque<(Event<FactOf<R>, Site>, Vec<EffectOf<R>>)>,
-    /// What was seen while the rank waited in a collective.
-    waiting: Vec<(FactOf<R>, Vec<EffectOf<R>>)>,
+    coming: VecDeque<Happened<RankMachine<R>>>,
+    /// What was seen and not taken: the rank waits in a collective.
+    waiting: Vec<Happened<RankMachine<R>>>,
     /// Whether the rank waits in a collective.
     inside: bool,
     /// Whether the rank has ended.
@@ -165,32 +164,33 @@ impl<R: Answering> Scribe<R> {
     }
 
     fn write(mut self) -> String {
-        while let Some((event, effects)) = self.coming.pop_front().filter(|_| !self.ended) {
-            match event {
+        while let Some(next) = self.coming.pop_front().filter(|_| !self.ended) {
+            match &next.event {
                 Event::Fact(fact) => {
-                    if fact != Fact::Tick {
+                    if *fact != Fact::Tick {
                         self.tell(&LineOf::<R>::Seen(vec![Observation::Fact(fact.clone())]));
                     }
-                    self.waiting.push((fact, effects));
+                    self.waiting.push(next);
                 }
-                Event::Turn | Event::Completed { .. } => self.take(event, effects),
+                Event::Turn | Event::Completed { .. } => self.take(next),
             }
-            if !self.inside {
+            if !self.inside && !self.ended {
                 std::mem::take(&mut self.waiting).into_iter().for_each(|received| self.receive(received));
             }
         }
         self.text
     }
 
-    fn receive(&mut self, (fact, effects): (FactOf<R>, Vec<EffectOf<R>>)) {
-        if fact != Fact::Tick {
+    /// The loop takes something from its queue; its clock is not in it.
+    fn receive(&mut self, received: Happened<RankMachine<R>>) {
+        if received.event != Event::Fact(Fact::Tick) {
             self.tell(&LineOf::<R>::Received);
         }
-        self.take(Event::Fact(fact), effects);
+        self.take(received);
     }
 
     /// The machine takes an event, and the rank does what follows.
-    fn take(&mut self, event: Event<FactOf<R>, Site>, effects: Vec<EffectOf<R>>) {
+    fn take(&mut self, Happened { event, effects, .. }: Happened<RankMachine<R>>) {
         if !matches!(event, Event::Fact(_)) {
             self.inside = effects.iter().any(waits);
         }
@@ -216,9 +216,8 @@ impl<R: Answering> Scribe<R> {
         };
         self.tell(&LineOf::<R>::Did(local));
         for fact in answer.always.into_iter().chain(answer.perhaps) {
-            let told =
-                self.coming.pop_front_if(|(event, _)| matches!(event, Event::Fact(told) if *told == fact));
-            told.into_iter().for_each(|(event, effects)| self.take(event, effects));
+            let is_next = |next: &mut Happened<_>| matches!(&next.event, Event::Fact(told) if *told == fact);
+            self.coming.pop_front_if(is_next).into_iter().for_each(|told| self.take(told));
         }
     }
 

@@ -54,7 +54,8 @@ fn tour(run: &Run, every: usize) {
 fn tour_all(names: &[(&str, usize)]) {
     let runs = registry().runs;
     for (name, every) in names {
-        tour(runs.iter().find(|run| run.name == *name).unwrap(), *every);
+        let run = runs.iter().find(|run| run.name == *name);
+        tour(run.unwrap_or_else(|| panic!("no run is called {name}")), *every);
     }
 }
 
