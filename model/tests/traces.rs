@@ -6,13 +6,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use lockstep_model::decode::setting::DecodeSetting;
-use lockstep_model::epochs::Step;
 use lockstep_model::epochs::front_end::Shipped as ShippedConduct;
 use lockstep_model::epochs::model::EpochsModel;
 use lockstep_model::epochs::setting::EpochsSetting;
-use lockstep_model::explore::Explorable;
-use lockstep_model::traces::whose;
+use lockstep_model::epochs::{Epochs, Step};
+use lockstep_model::explore::{Explorable, Notes};
+use lockstep_model::traces::{offered, whose};
+use lockstep_model::two_groups;
 use lockstep_model::two_groups::model::TwoGroups;
+use lockstep_model::two_groups::pair::Pair;
 use lockstep_model::two_groups::setting::{Replacements, Setting, Size, Trouble};
 use lockstep_model::validate::{Report, Verdict, validate};
 use lockstep_model::world::Action;
@@ -59,19 +61,14 @@ fn publishes(step: &Step) -> bool {
     matches!(step, Step::Group(Action::Fact(_, Fact::Role((_, LegFact::Published)))))
 }
 
-#[test]
-fn traces_of_epochs_are_behaviours_of_the_model() {
+/// Two ranks with two slots, whose group may be lost three times.
+fn epochs() -> EpochsModel<Shipped, ShippedConduct> {
     let group = DecodeSetting::new(2, 2, 4, true);
-    let setting = EpochsSetting { leaves: true, dismissals: true, ..EpochsSetting::new(&group, 2, 3) };
-    let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
-    let reports: Vec<Report> =
-        (0..40).flat_map(|seed| judged(&model, &drawn(&model, seed, 600, publishes))).collect();
-    let rounds: u64 = reports.iter().map(|report| report.rounds).sum();
-    assert!(reports.len() > 100 && rounds > 1_000, "{} {rounds}", reports.len());
+    EpochsModel::new(EpochsSetting { leaves: true, dismissals: true, ..EpochsSetting::new(&group, 2, 3) })
 }
 
-#[test]
-fn traces_of_two_groups_are_behaviours_of_the_model() {
+/// Two decode ranks and one prefill rank, between which anything may go wrong, and whose decode group is replaced twice.
+fn both_groups() -> TwoGroups<Shipped, ShippedPrefill> {
     let size = |ranks, slots, pages| Size { ranks, slots, pages };
     let mut setting = Setting::new(size(2, 2, 4), size(1, 2, 3), true);
     setting.trouble = Trouble {
@@ -83,9 +80,66 @@ fn traces_of_two_groups_are_behaviours_of_the_model() {
         deadlines: true,
     };
     setting.replacements = Replacements { decode: 2, prefill: 0, lines: 1 };
-    let model = TwoGroups::<Shipped, ShippedPrefill>::new(setting);
+    TwoGroups::new(setting)
+}
+
+#[test]
+fn traces_of_epochs_are_behaviours_of_the_model() {
+    let model = epochs();
+    let reports: Vec<Report> =
+        (0..40).flat_map(|seed| judged(&model, &drawn(&model, seed, 600, publishes))).collect();
+    let rounds: u64 = reports.iter().map(|report| report.rounds).sum();
+    assert!(reports.len() > 100 && rounds > 1_000, "{} {rounds}", reports.len());
+}
+
+#[test]
+fn traces_of_two_groups_are_behaviours_of_the_model() {
+    let model = both_groups();
     let reports: Vec<Report> =
         (0..40).flat_map(|seed| judged(&model, &drawn(&model, seed, 600, |_| false))).collect();
     let rounds: u64 = reports.iter().map(|report| report.rounds).sum();
     assert!(reports.len() > 100 && rounds > 5_000, "{} {rounds}", reports.len());
+}
+
+/// What a trace counts on, a state renames; and that is all in which they differ.
+#[test]
+fn traces_of_epochs_only_count_on() {
+    let model = epochs();
+    let setting = &model.setting;
+    for seed in 0..20 {
+        let mut renamed = Epochs::<Shipped, ShippedConduct>::genesis(setting);
+        let mut counted = renamed.clone();
+        for choice in drawn(&model, seed, 600, publishes) {
+            let [step, same] =
+                [&renamed, &counted].map(|state| offered(choice, |steps| state.steps(setting, steps)));
+            renamed = renamed.after(setting, &step);
+            counted.take_as_counted(setting, &same, &mut Notes::default());
+            let mut again = counted.clone();
+            if again.world.between_rounds() {
+                again.world.rebase();
+                assert!(again == renamed, "{step:?}\n{again:?}\n{renamed:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn traces_of_two_groups_only_count_on() {
+    let model = both_groups();
+    let setting = &model.setting;
+    for seed in 0..20 {
+        let mut renamed = Pair::<Shipped, ShippedPrefill>::genesis(setting);
+        let mut counted = renamed.clone();
+        for choice in drawn(&model, seed, 600, |_| false) {
+            let [step, same] =
+                [&renamed, &counted].map(|state| offered(choice, |steps| state.actions(setting, steps)));
+            renamed = renamed.after(setting, &step);
+            counted.take_as_counted(setting, &same);
+            let mut again = counted.clone();
+            if matches!(step, two_groups::pair::Action::Round(_)) {
+                again.rebase();
+                assert!(again == renamed, "{step:?}\n{again:?}\n{renamed:?}");
+            }
+        }
+    }
 }

@@ -287,7 +287,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     }
 
     /// Renames the counters of both groups: between two steps every rank is between rounds.
-    fn rebase(&mut self) {
+    pub fn rebase(&mut self) {
         let (mut shared, mut own) = (Renaming::default(), Renaming::default());
         self.decode.collect(&mut shared);
         shared.collect(&mut Between(&mut self.links, &mut self.decode_ends, &mut self.prefill_ends));
