@@ -10,7 +10,7 @@ use lockstep_model::epochs::front_end::Shipped as ShippedConduct;
 use lockstep_model::epochs::model::EpochsModel;
 use lockstep_model::epochs::setting::EpochsSetting;
 use lockstep_model::epochs::{Epochs, Step};
-use lockstep_model::explore::{Explorable, Notes};
+use lockstep_model::explore::{Explorable, Notes, drawn};
 use lockstep_model::traces::{offered, whose};
 use lockstep_model::two_groups;
 use lockstep_model::two_groups::model::TwoGroups;
@@ -23,22 +23,6 @@ use lockstep_spec::decode::rules::Shipped;
 use lockstep_spec::ids::Epoch;
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::rules::Shipped as ShippedPrefill;
-
-/// A way of so many steps at most, drawn by `seed`: of the actions that come `first`, one of those.
-fn drawn<M: Explorable>(model: &M, seed: u64, steps: usize, first: fn(&M::Action) -> bool) -> Vec<u32> {
-    let (mut state, mut random, mut way) = (model.init_states().remove(0), seed, Vec::new());
-    for _ in 0..steps {
-        let mut offered = Vec::new();
-        model.actions(&state, &mut offered);
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let preferred = offered.iter().position(first);
-        let Some(any) = (random >> 33).checked_rem(offered.len() as u64) else { break };
-        let choice = preferred.unwrap_or(usize::try_from(any).unwrap());
-        way.push(u32::try_from(choice).unwrap());
-        state = model.next_state(&state, offered.swap_remove(choice)).unwrap();
-    }
-    way
-}
 
 /// What is said of each group and epoch on a way.
 fn judged(model: &impl Explorable, way: &[u32]) -> Vec<Report> {
