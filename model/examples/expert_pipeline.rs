@@ -45,18 +45,11 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TimerFired;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Next {
-    Health,
-    Exchange,
-    Rows,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Rank {
     rule: Rule,
     number: usize,
-    next: Next,
+    next: Site,
     /// Local: the timer has fired and no barrier came since.
     timer_fired: bool,
     /// Agreed: it has on some rank of the first stage.
@@ -69,29 +62,26 @@ impl Rank {
     }
 
     fn due(&self) -> bool {
-        match self.rule {
-            Rule::OwnTimer => self.timer_fired,
-            Rule::AskedAlong => self.check_due,
-        }
+        if self.rule == Rule::OwnTimer { self.timer_fired } else { self.check_due }
     }
 
     fn enter(&self) -> Posted<Site> {
         match self.next {
-            Next::Health => Site::Health.enter(1),
-            Next::Exchange => Site::Exchange(self.stage()).bring([u64::from(self.timer_fired)]),
-            Next::Rows if self.stage() == 0 => Site::Rows(self.number).bring([u64::from(self.check_due)]),
-            Next::Rows => Site::Rows(self.number - EXPERTS).enter(1),
+            Site::Exchange(_) => self.next.bring([u64::from(self.timer_fired)]),
+            Site::Rows(from) if from == self.number => self.next.bring([u64::from(self.check_due)]),
+            Site::Health | Site::Rows(_) => self.next.enter(1),
         }
     }
 
     /// The end of a microbatch is where a barrier may come; the second stage receives before it exchanges.
-    fn after(&self, site: Site) -> Next {
+    fn after(&self, site: Site) -> Site {
+        let (exchange, rows) = (Site::Exchange(self.stage()), Site::Rows(self.number % EXPERTS));
         match (site, self.stage()) {
-            (Site::Exchange(_), 0) => Next::Rows,
-            (Site::Rows(_), 0) | (Site::Exchange(_), _) if self.due() => Next::Health,
-            (Site::Rows(_) | Site::Health, 0) => Next::Exchange,
-            (Site::Exchange(_) | Site::Health, _) => Next::Rows,
-            (Site::Rows(_), _) => Next::Exchange,
+            (Site::Exchange(_), 0) => rows,
+            (Site::Rows(_), 0) | (Site::Exchange(_), _) if self.due() => Site::Health,
+            (Site::Rows(_) | Site::Health, 0) => exchange,
+            (Site::Exchange(_) | Site::Health, _) => rows,
+            (Site::Rows(_), _) => exchange,
         }
     }
 }
@@ -131,7 +121,7 @@ impl Protocol for Pipeline {
 
     fn ranks(&self) -> Vec<Rank> {
         let rank = |number| {
-            let next = if number < EXPERTS { Next::Exchange } else { Next::Rows };
+            let next = if number < EXPERTS { Site::Exchange(0) } else { Site::Rows(number - EXPERTS) };
             Rank { rule: self.0, number, next, timer_fired: false, check_due: false }
         };
         (0..STAGES * EXPERTS).map(rank).collect()
@@ -144,7 +134,7 @@ impl Protocol for Pipeline {
     fn claims(&self, claims: &mut Claims<Self>) {
         // Not `entered`: with its last entry a collective is over, and no state shows all of its members in it.
         claims.reaches("all in the barrier", |_, state| {
-            state.ranks.iter().all(|rank| rank.next == Next::Health)
+            state.ranks.iter().all(|rank| rank.next == Site::Health)
         });
     }
 }

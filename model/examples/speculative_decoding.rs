@@ -4,8 +4,7 @@
 //! of the next verification, and how far the cache is rolled back. Three rules that look right:
 //! * `OwnLength`: each rank goes on with the length that it found. The next verification has two shapes.
 //! * `FullIsSure`: where all is accepted there is nothing to agree on. A rank that accepted less waits in the agreement alone.
-//! * `KeepsTail`: ranks agree on the length, and roll back to what they found themselves. The shapes match, the collectives match, and the
-//!   caches differ: nothing hangs, and the tokens are wrong.
+//! * `KeepsTail`: ranks agree on the length, and roll back to their own. All collectives match, and the tokens are wrong.
 
 use lockstep_model::protocol::{self, prelude::*};
 
@@ -66,12 +65,11 @@ struct Rank {
 impl Rank {
     /// What follows once so many tokens are accepted here.
     fn accept(&mut self, length: u64) {
-        let sure = match self.rule {
-            Rule::OwnLength => true,
-            Rule::FullIsSure => length == DRAFT,
-            Rule::KeepsTail | Rule::Agreed => false,
+        self.draft = match self.rule {
+            Rule::OwnLength => Draft::Kept(length),
+            Rule::FullIsSure if length == DRAFT => Draft::Kept(length),
+            Rule::FullIsSure | Rule::KeepsTail | Rule::Agreed => Draft::Accepted(length),
         };
-        self.draft = if sure { Draft::Kept(length) } else { Draft::Accepted(length) };
         self.cached = length;
     }
 
@@ -127,15 +125,12 @@ impl Protocol for Speculation {
     }
 
     fn claims(&self, claims: &mut Claims<Self>) {
-        claims.always(
-            "equal-caches",
-            "Ranks that verify together have cached the same tokens.",
-            |_, state| {
-                let verified = state.ranks.iter().filter(|rank| rank.draft == Draft::Verified);
-                let mut began = verified.map(|rank| rank.began);
-                began.next().is_none_or(|first| began.all(|other| other == first))
-            },
-        );
+        let equal = |_: &_, state: &StateOf<Self>| {
+            let verified = state.ranks.iter().filter(|rank| rank.draft == Draft::Verified);
+            let mut began = verified.map(|rank| rank.began);
+            began.next().is_none_or(|first| began.all(|other| other == first))
+        };
+        claims.always("equal-caches", "Ranks that verify together have cached the same tokens.", equal);
         claims.reaches("ranks accept different lengths", |_, state| {
             let accepted = [0, DRAFT].map(Draft::Accepted);
             accepted.iter().all(|draft| state.ranks.iter().any(|rank| rank.draft == *draft))

@@ -3,6 +3,7 @@
 
 use crate::rebase::Renaming;
 use crate::rendezvous::{Control, Device};
+use crate::traces::{Happened, Log};
 use lockstep_spec::invariant::violated_by;
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
 use lockstep_spec::ticket::{Communicator, SiteName};
@@ -18,6 +19,7 @@ pub struct Group<P: RankProgram> {
     pub device: Device<P::Site>,
     /// By rank: whether it has died. What it entered stays entered.
     dead: Vec<bool>,
+    log: Log<P>,
 }
 
 impl<P: RankProgram> Group<P> {
@@ -25,7 +27,24 @@ impl<P: RankProgram> Group<P> {
     #[must_use]
     pub fn new(ranks: Vec<P>) -> Self {
         let count = ranks.len();
-        Self { ranks, control: Control::new(count), device: Device::new(count), dead: vec![false; count] }
+        let (control, device, dead) = (Control::new(count), Device::new(count), vec![false; count]);
+        Self { ranks, control, device, dead, log: Log::default() }
+    }
+
+    /// Puts ranks that have done nothing yet into the place of these.
+    pub fn renew(&mut self, ranks: Vec<P>) {
+        let log = std::mem::take(&mut self.log);
+        *self = Self { log, ..Self::new(ranks) };
+    }
+
+    /// Begins to keep what happens to ranks.
+    pub fn keep_log(&mut self) {
+        self.log.keep();
+    }
+
+    /// Takes out what was kept of what happened to ranks, in order.
+    pub fn take_log(&mut self) -> Vec<Happened<P>> {
+        self.log.take()
     }
 
     /// Whether a rank has not died.
@@ -56,7 +75,9 @@ impl<P: RankProgram> Group<P> {
         event: Event<P::Fact, P::Site>,
     ) -> Result<Vec<P::Local>, &'static str> {
         let mut effects = Vec::new();
+        let kept = self.log.keeps().then(|| event.clone());
         self.ranks[rank].step(event, &mut effects);
+        kept.into_iter().for_each(|event| self.log.note(rank, event, &effects));
         let mut locals = Vec::new();
         for effect in effects {
             match effect {

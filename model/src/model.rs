@@ -2,6 +2,7 @@
 
 use crate::entries::step_events;
 use crate::explore::{Explorable, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN};
+use crate::traces::offered;
 use crate::world::{Action, Completion, Environment, FactOf, Interleaving, World};
 use lockstep_spec::invariant::{self, no_stuck};
 use stateright::{Model, Property};
@@ -129,25 +130,16 @@ impl<E: Environment> Explorable for WorldModel<E> {
         Some(state.after_noted(&self.setting, &action, notes))
     }
 
-    /// Takes the way without rebasing: ranks that run count on. Order is preserved by rebasing, so an action keeps its index.
     fn traces(&self, choices: &[u32]) -> Vec<String> {
         let mut world: World<E> = World::genesis(&self.setting);
-        let opened = (0..world.group.ranks.len()).map(|rank| E::opened(&self.setting, rank)).collect();
-        let Some(mut traces): Option<Vec<String>> = opened else { return Vec::new() };
+        world.group.keep_log();
         for choice in choices {
-            let mut offered = Vec::new();
-            world.actions(&self.setting, &mut offered);
-            let Some(action) = offered.get(*choice as usize) else {
-                unreachable!("rebasing keeps the order of actions, and there is no action {choice}")
-            };
-            for (rank, event) in world.events(&self.setting, action) {
-                traces[rank] += &E::performed(&world.group.ranks[rank], event);
-            }
-            if world.take_as_counted(&self.setting, action, &mut Notes::default()).is_err() {
+            let action = offered(*choice, |offered| world.actions(&self.setting, offered));
+            if world.take_as_counted(&self.setting, &action, &mut Notes::default()).is_err() {
                 break;
             }
         }
-        traces
+        E::traces(&self.setting, world.group.take_log())
     }
 
     fn kind_of_action(&self, action: &Self::Action) -> usize {

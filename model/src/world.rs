@@ -15,7 +15,7 @@
 
 mod environment;
 
-pub use environment::{Environment, EventOf, FactOf, LocalOf, SiteOf, Standing};
+pub use environment::{Environment, FactOf, LocalOf, SiteOf, Standing};
 
 use crate::explore::Notes;
 use crate::group::Group;
@@ -85,7 +85,7 @@ impl<E: Environment> World<E> {
     /// Puts another group, which has done nothing yet, in the place of this one.
     pub fn regroup(&mut self, ranks: Vec<E::Program>) {
         self.turns = vec![0; ranks.len()];
-        self.group = Group::new(ranks);
+        self.group.renew(ranks);
     }
 
     /// Steps that may come next.
@@ -147,30 +147,6 @@ impl<E: Environment> World<E> {
             next.violation = Some(property);
         }
         next
-    }
-
-    /// What a step lets happen to which ranks; nothing where the ranks do not agree on what completes.
-    #[must_use]
-    pub fn events(&self, setting: &E::Setting, action: &Action<FactOf<E>>) -> Vec<(usize, EventOf<E>)> {
-        let completed = |Posted { ticket, payload }| Event::Completed { ticket, payload };
-        match action {
-            Action::Fact(rank, fact) => vec![(*rank, Event::Fact(fact.clone()))],
-            Action::Retire(rank) => {
-                let fact = self.environment.clone().completed(setting, &self.group.ranks, *rank);
-                vec![(*rank, Event::Fact(fact))]
-            }
-            Action::Turn(rank) => vec![(*rank, Event::Turn)],
-            Action::Complete => {
-                let outcome = self.group.control.clone().complete().map(completed);
-                let told =
-                    |event: EventOf<E>| (0..self.group.ranks.len()).map(move |rank| (rank, event.clone()));
-                outcome.into_iter().flat_map(told).collect()
-            }
-            Action::Take(rank) => {
-                let outcome = self.group.control.clone().take(*rank).map(completed);
-                outcome.into_iter().map(|event| (*rank, event)).collect()
-            }
-        }
     }
 
     /// Takes a step; notes what it covers. Where all ranks are between rounds after it, the counters are rebased.

@@ -15,7 +15,10 @@ fn cli_refuses_what_it_does_not_know() {
     assert_exit(&lockstep_check(folder.path(), &["check", "--tier", "yearly"]), 2);
     let unknown = lockstep_check(folder.path(), &["check", "no-such-run"]);
     assert_exit(&unknown, 2);
-    assert!(text_of(&unknown).contains("no run is called `no-such-run`"));
+    assert!(text_of(&unknown).contains("no run is called `no-such-run`; `lockstep-check list`"));
+    let part = lockstep_check(folder.path(), &["check", "crash-epochs"]);
+    assert_exit(&part, 2);
+    assert!(text_of(&part).contains("no run is called `crash-epochs`, but epochs-crash-unnoticed; "));
     assert_exit(&lockstep_check(folder.path(), &["check"]), 70);
 }
 

@@ -3,10 +3,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test")]
 
+mod schema;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
+
+use serde_json::Value;
 
 const GUIDE: &str = include_str!("../../docs/guide.md");
 
@@ -157,6 +161,13 @@ fn examples_notice_ranks_that_go_astray() {
     assert!(code == Some(20) && told.contains("panics: index out of bounds"), "{told}");
 }
 
+#[test]
+fn examples_that_must_fail_are_not_led_astray() {
+    let refused = example("dummy_batches", &["--astray", "own-queue"]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("own-queue must not"), "{said}");
+}
+
 /// The examples are built with the tests of their package, beside its binaries.
 #[test]
 fn examples_come_out_as_they_say() {
@@ -211,6 +222,53 @@ fn examples_write_traces_that_say_what_they_are_of() {
     );
     let refused = said("lockstep-check explain t.json --format test");
     assert!(refused.contains("is no run of lockstep") && refused.ends_with("exit 2\n"), "{refused}");
+}
+
+fn example(name: &str, arguments: &[&str]) -> Output {
+    let binaries = Path::new(env!("CARGO_BIN_EXE_lockstep-check")).parent().unwrap();
+    let mut command = Command::new(binaries.join("examples").join(name));
+    command.args(arguments).env_remove("GITHUB_ACTIONS").env_remove("GITHUB_STEP_SUMMARY").output().unwrap()
+}
+
+/// What `check` leaves behind for other tools, the program of somebody's own protocol leaves behind as well.
+#[test]
+fn examples_leave_behind_what_other_tools_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let (junit, sarif, certificates) = (path("junit.xml"), path("x.sarif"), path("out"));
+    let arguments = ["--junit", &junit, "--sarif", &sarif, "--certificates", &certificates];
+    let made = example("dummy_batches", &[&arguments[..], &["--most-memory", "8GiB"]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}", String::from_utf8_lossy(&made.stderr));
+    let (junit, sarif) = (read("junit.xml"), read("x.sarif"));
+    assert!(junit.contains("<testcase ") && junit.contains("\"waves\""), "{junit}");
+    assert!(sarif.contains("\"version\": \"2.1.0\""), "{sarif}");
+    let schema = fs::read_to_string(package().join("../docs/certificate.schema.json")).unwrap();
+    let certificate: Value = serde_json::from_str(&read("out/waves.json")).unwrap();
+    assert_eq!(schema::faults(&serde_json::from_str(&schema).unwrap(), &certificate), [""; 0]);
+    let [states, between] =
+        ["states", "boundary_states"].map(|count| certificate["size"][count].as_u64().unwrap());
+    assert!(0 < between && between < states, "{between} of {states}");
+}
+
+#[test]
+fn examples_give_up_politely() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("waves.checkpoint").display().to_string();
+    let given_up = example("dummy_batches", &["waves", "--most-memory", "1M"]);
+    let said = String::from_utf8(given_up.stdout).unwrap();
+    assert!(given_up.status.code() == Some(22) && said.contains("the budget of memory is spent"), "{said}");
+    let stopped = example("dummy_batches", &["waves", "--most-states", "20", "--checkpoint", &kept]);
+    let said = String::from_utf8(stopped.stderr).unwrap();
+    assert!(stopped.status.code() == Some(22) && said.contains("waves --resume"), "{said}");
+    assert_eq!(example("dummy_batches", &["waves", "--resume", &kept]).status.code(), Some(0));
+    let several = example("dummy_batches", &["--trace", &kept]);
+    let said = String::from_utf8(several.stderr).unwrap();
+    assert!(several.status.code() == Some(2) && said.contains("name one, and only one"), "{said}");
+    let said = String::from_utf8(example("dummy_batches", &["--help"]).stdout).unwrap();
+    for option in ["--most-memory", "--junit", "--sarif", "--certificates", "--artifacts", "--checkpoint"] {
+        assert!(said.contains(option), "{option}: {said}");
+    }
 }
 
 #[test]

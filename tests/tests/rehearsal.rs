@@ -1,13 +1,20 @@
 //! The deployed rank loop led along ways that the checker explored: every edge between states at which two ranks with one slot are between
-//! rounds, by a shortest way each, and every way from phase to phase of two ranks with two slots.
+//! rounds, by a shortest way each, and every way from phase to phase of two ranks with two slots; and ways across epochs and of both groups.
 
 use std::collections::BTreeSet;
 use std::io::Write;
 
 use lockstep_model::coverage::{Points, decode, prefill};
+use lockstep_model::decode::setting::DecodeSetting;
+use lockstep_model::epochs::front_end::Shipped as ShippedConduct;
+use lockstep_model::epochs::model::EpochsModel;
+use lockstep_model::epochs::setting::EpochsSetting;
 use lockstep_model::explain::{PathError, path};
+use lockstep_model::explore::{Explorable, drawn};
 use lockstep_model::runs::{Purpose, Run, registry};
+use lockstep_model::traces::whose;
 use lockstep_runtime::rank::{Departure, rehearse};
+use lockstep_spec::decode::rules::Shipped;
 
 /// The proofs of one group at a size.
 fn proofs<'a>(runs: &'a [Run], group: &str, size: &str) -> Vec<&'a Run> {
@@ -18,10 +25,13 @@ fn proofs<'a>(runs: &'a [Run], group: &str, size: &str) -> Vec<&'a Run> {
 
 /// Leads each rank along a way; the number of their rounds.
 fn lead(run: &Run, way: &[u32]) -> u64 {
-    let traces = run.model.traces(way);
-    assert_eq!(traces.len(), 2, "{}", run.name);
-    let rounds = traces.iter().enumerate().map(|(rank, trace)| {
-        rehearse(trace).unwrap_or_else(|departure| panic!("{}, rank {rank}: {departure}\n{way:?}", run.name))
+    lead_along(run.name, &run.model.traces(way), way)
+}
+
+fn lead_along(name: &str, traces: &[String], way: &[u32]) -> u64 {
+    assert!(!traces.is_empty(), "{name}");
+    let rounds = traces.iter().map(|trace| {
+        rehearse(trace).unwrap_or_else(|departure| panic!("{name}, {}: {departure}\n{way:?}", whose(trace)))
     });
     rounds.sum()
 }
@@ -36,12 +46,24 @@ fn every_edge_of(group: &str) {
     let runs = registry().runs;
     let proofs = proofs(&runs, group, "2x1");
     assert!(proofs.len() >= 8, "the runs of two ranks with one slot are gone");
-    for run in proofs {
-        let tours = run.model.tours();
-        let rounds: u64 = tours.ways.iter().map(|way| lead(run, way)).sum();
-        let (states, edges, ways) = (tours.states, tours.edges, tours.ways.len());
-        tell(&format!("{}: {edges} edges of {states} states in {ways} ways, {rounds} rounds", run.name));
-        assert!(rounds > 0);
+    proofs.into_iter().for_each(|run| tour(run, 1));
+}
+
+/// Leads ranks along the edges between states of a run at which all are between rounds: all edges, or those on every so-manieth way.
+fn tour(run: &Run, every: usize) {
+    let tours = run.model.tours();
+    let rounds: u64 = tours.ways.iter().step_by(every).map(|way| lead(run, way)).sum();
+    let (states, edges, ways) = (tours.states, tours.edges, tours.ways.len());
+    let of = if every == 1 { String::new() } else { format!(", one in {every} of them taken") };
+    tell(&format!("{}: {edges} edges of {states} states in {ways} ways{of}, {rounds} rounds", run.name));
+    assert!(rounds > 0);
+}
+
+fn tour_all(names: &[(&str, usize)]) {
+    let runs = registry().runs;
+    for (name, every) in names {
+        let run = runs.iter().find(|run| run.name == *name);
+        tour(run.unwrap_or_else(|| panic!("no run is called {name}")), *every);
     }
 }
 
@@ -71,6 +93,46 @@ fn rehearsal_takes_every_edge_of_decode() {
 #[test]
 fn rehearsal_takes_every_edge_of_prefill() {
     every_edge_of("prefill");
+}
+
+/// Ranks crash, or are dismissed, and are formed again.
+#[test]
+fn rehearsal_goes_ways_across_epochs() {
+    tour_all(&[("epochs-1x1-1q-2k-plain-normal", 4), ("epochs-1x1-1q-2k-dismissals-normal", 8)]);
+}
+
+/// Of two ranks with two slots, one may crash while the other goes on, or be asked to leave before it.
+#[test]
+fn rehearsal_goes_drawn_ways_across_epochs() {
+    let group = DecodeSetting::new(2, 2, 4, true);
+    let setting = EpochsSetting { leaves: true, dismissals: true, ..EpochsSetting::new(&group, 2, 3) };
+    let model = EpochsModel::<Shipped, ShippedConduct>::new(setting);
+    let ways = (0..200).map(|seed| drawn(&model, seed, 400, |_| false));
+    let rounds: u64 = ways.map(|way| lead_along("drawn", &model.traces(&way), &way)).sum();
+    tell(&format!("two ranks with two slots across epochs: {rounds} rounds in 200 drawn ways"));
+    assert!(rounds > 1_000);
+}
+
+/// Both groups, whose links fail and which are replaced apart. Each step is an edge.
+#[test]
+fn rehearsal_goes_ways_of_two_groups() {
+    tour_all(&[
+        ("two-groups-1x1x2-1x1x1-failures-normal", 1),
+        ("two-groups-1x1x3-1x1x2-chunks-overlap", 1),
+        ("two-groups-1x1x2-1x1x2-prefill-replaced-normal", 1),
+        ("two-groups-2x1x2-1x1x2-decode-replaced-normal", 4),
+    ]);
+}
+
+/// What a broken surrounding does to ranks that are the program's own can be gone by the loop as well, up to the violation.
+#[test]
+fn rehearsal_of_a_counterexample_with_the_programs_own_ranks() -> Result<(), PathError> {
+    path("epochs-crash-unnoticed")?
+        .step("rank 0 turns")
+        .step("rank 1 crashes")
+        .step("a request is accepted")
+        .led_by(rehearse)?
+        .violates("no-stuck")
 }
 
 #[test]
@@ -125,7 +187,14 @@ fn rehearsal_of_a_path_by_the_names_of_its_steps() -> Result<(), PathError> {
 }
 
 #[test]
-fn rehearsal_of_a_conventional_design_is_refused() {
-    let led = path("conventional-local-admission-normal").unwrap().led_by(rehearse);
-    assert!(matches!(led, Err(PathError::Foreign(_))));
+fn rehearsal_of_other_ranks_than_the_programs_is_refused() {
+    let others = [
+        "conventional-local-admission-normal",
+        "decode-mutant-applies-stale",
+        "two-groups-mutant-launches-unfenced",
+    ];
+    for run in others {
+        let led = path(run).unwrap().led_by(rehearse);
+        assert!(matches!(led, Err(PathError::Foreign(_))), "{run}");
+    }
 }

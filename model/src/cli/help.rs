@@ -11,7 +11,7 @@ Exit codes (of the first run that is not as it must be):
   20  a run that holds proves nothing: a witness was not reached
   21  recorded counts, files or certificates are stale
   22  no verdict: a budget was spent, or a run is missing
-  23  a run that must fail does not
+  23  a run that must fail does not, or fails by another property than it must
   70  the checker itself is at fault, or a file cannot be read or written";
 
 pub(super) const AFTER_CHECK: &str = "\

@@ -5,12 +5,12 @@
 mod browser;
 mod chance;
 mod checkpoint;
-mod commands;
+pub(crate) mod commands;
 mod files;
 mod help;
-mod options;
-mod outputs;
-mod watch;
+pub(crate) mod options;
+pub(crate) mod outputs;
+pub(crate) mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ use help::{
     AFTER_CHECK, AFTER_COVERAGE, AFTER_ESTIMATE, AFTER_EXPLAIN, AFTER_EXPLORE, AFTER_MERGE, AFTER_MUTATE,
     AFTER_NEW, AFTER_RECORD, AFTER_REPLAY, AFTER_SIM, AFTER_VALIDATE, EXIT_CODES,
 };
-use options::{Effort, Forms, Kept, Outputs, Part};
+use options::{Effort, Forms, Gate, Part};
 
 /// Exhaustive checker of the scheduler's protocol.
 #[derive(Parser)]
@@ -55,22 +55,8 @@ enum Command {
         tier: Tier,
         #[command(flatten)]
         part: Part,
-        /// Print one JSON object a run: its certificate (docs/certificate.schema.json), with the whole counterexample
-        /// if it is unexpected
-        #[arg(long)]
-        json: bool,
-        /// Show counterexamples that are expected, too
-        #[arg(long)]
-        show: bool,
-        /// Write the counterexample of the run to a file, for `explain` and `replay`
-        #[arg(long, value_name = "FILE")]
-        trace: Option<PathBuf>,
         #[command(flatten)]
-        kept: Kept,
-        #[command(flatten)]
-        outputs: Outputs,
-        #[command(flatten)]
-        effort: Effort,
+        gate: Gate,
     },
     /// Show a counterexample, on the terminal or for another tool
     #[command(after_help = AFTER_EXPLAIN)]
@@ -277,9 +263,8 @@ fn perform(cli: Cli) -> Result<Exit, Trouble> {
     };
     let registry = registry();
     match cli.command {
-        Command::Check { names, tier, part, json, show, trace, kept, outputs, effort } => {
-            let check = Check { names, tier, part, json, show, trace, kept, outputs, effort };
-            commands::check(&registry, &places, &check)
+        Command::Check { names, tier, part, gate } => {
+            commands::check(&registry, &places, &Check { names, tier, part, gate })
         }
         Command::Estimate { name, json, effort } => {
             commands::estimate(&registry, &places, (name, json, effort))

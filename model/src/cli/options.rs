@@ -71,6 +71,27 @@ pub(crate) struct Kept {
     pub(crate) resume: Option<PathBuf>,
 }
 
+/// How runs are gone through one after another, and what they leave behind.
+#[derive(Args, Clone)]
+pub(crate) struct Gate {
+    /// Print one JSON object a run: its certificate (docs/certificate.schema.json), with the whole counterexample
+    /// if it is unexpected
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show counterexamples that are expected, too
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Write the counterexample of the only RUN to FILE; `lockstep-check explain FILE` draws it, for other tools with --format
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) kept: Kept,
+    #[command(flatten)]
+    pub(crate) outputs: Outputs,
+    #[command(flatten)]
+    pub(crate) effort: Effort,
+}
+
 /// Files for other tools.
 #[derive(Args, Clone, Default)]
 pub(crate) struct Forms {

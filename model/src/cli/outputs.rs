@@ -14,6 +14,38 @@ use crate::cli::files::{TargetError, examine_folder, examine_replaced, examine_t
 use crate::cli::options::{Forms, Outputs};
 use crate::screen::tell;
 
+/// The program that goes through runs, as a person calls it.
+#[derive(Clone, Copy)]
+pub(crate) enum Program {
+    /// `lockstep-check`.
+    Checker,
+    /// That of somebody's own protocol.
+    Protocol,
+}
+
+impl Program {
+    /// The command that takes the steps of a trace file again.
+    fn replays(self, path: &Path) -> String {
+        match self {
+            Self::Checker => format!("lockstep-check replay {}", path.display()),
+            Self::Protocol => format!("{} --replay {}", own_name(), path.display()),
+        }
+    }
+
+    /// The command that goes on with a run from a checkpoint.
+    pub(crate) fn resumes(self, run: &str, path: &Path) -> String {
+        match self {
+            Self::Checker => format!("lockstep-check check {run} --resume {}", path.display()),
+            Self::Protocol => format!("{} {run} --resume {}", own_name(), path.display()),
+        }
+    }
+}
+
+/// How this program was called.
+fn own_name() -> String {
+    std::env::args().next().unwrap_or_else(|| "the program".to_owned())
+}
+
 const DRAWN: Drawing = Drawing { width: 110, full: false };
 
 impl Forms {
@@ -96,7 +128,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Trouble> {
 /// Writes the counterexample of `run`, which found what `finding` says, and tells what became of it on standard error, where it disturbs
 /// no JSON.
 pub(crate) fn write_trace(
-    path: &Path,
+    (path, program): (&Path, Program),
     trace: Option<&Trace>,
     (run, finding): (&str, &str),
 ) -> Result<(), Trouble> {
@@ -106,9 +138,8 @@ pub(crate) fn write_trace(
         return Ok(());
     };
     write(path, &trace.to_json().map_err(io::Error::from)?)?;
-    tell(format_args!(
-        "wrote {shown}; `lockstep-check explain {shown}` shows it, `lockstep-check replay {shown}` repeats it"
-    ));
+    let replays = program.replays(path);
+    tell(format_args!("wrote {shown}; `lockstep-check explain {shown}` shows it, `{replays}` repeats it"));
     Ok(())
 }
 

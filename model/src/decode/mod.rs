@@ -13,21 +13,18 @@ use crate::coverage;
 use crate::decode::fabric::Port;
 use crate::decode::setting::DecodeSetting;
 use crate::explore::Notes;
-use crate::traces;
+use crate::traces::{self, Happened};
 use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
-use lockstep_spec::decode::{Decode, DecodeMachine};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex, TokenId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
-use lockstep_spec::program::Event;
 use lockstep_spec::table::Row;
-use lockstep_spec::ticket::Site;
-use lockstep_spec::trace::GroupName;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -241,12 +238,8 @@ impl<R: Rules> Environment for Surroundings<R> {
         facts::describe(self, rank, index)
     }
 
-    fn opened(setting: &DecodeSetting, rank: usize) -> Option<String> {
-        Some(traces::opened::<Decode<R>>(GroupName::Decode, &setting.configuration, rank))
-    }
-
-    fn performed(rank: &DecodeMachine<R>, event: Event<DecodeFact, Site>) -> String {
-        traces::performed(rank, event)
+    fn traces(setting: &DecodeSetting, happened: Vec<Happened<DecodeMachine<R>>>) -> Vec<String> {
+        traces::written(&setting.configuration, happened)
     }
 }
 

@@ -37,6 +37,7 @@ use crate::epochs::front_end::{Conduct, FrontEnd};
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::surroundings::Lasting;
 use crate::explore::Notes;
+use crate::traces;
 use crate::world::{self, Environment, World};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::rules::Rules;
@@ -180,18 +181,21 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
     #[must_use]
     pub fn after_noted(&self, setting: &EpochsSetting, step: &Step, notes: &mut Notes) -> Self {
         let mut next = self.clone();
-        match next.take(setting, step, notes) {
-            Ok(()) => next.reduce(setting),
-            Err(property) => next.world.violation = Some(property),
+        next.take_as_counted(setting, step, notes);
+        if next.world.violation.is_none() && next.world.between_rounds() {
+            next.world.rebase();
         }
         next
     }
 
-    /// Makes one state of those that differ in nothing that matters: counters are rebased whenever all ranks are between rounds, and a
-    /// group that is doomed and will be ended is taken as dead.
-    fn reduce(&mut self, setting: &EpochsSetting) {
+    /// Takes a step and leaves the counters as the ranks count them; notes what it covers. A group that is doomed and will be ended is taken
+    /// as dead: states that differ in nothing that matters are one.
+    pub fn take_as_counted(&mut self, setting: &EpochsSetting, step: &Step, notes: &mut Notes) {
+        if let Err(property) = self.take(setting, step, notes) {
+            self.world.violation = Some(property);
+            return;
+        }
         if self.world.between_rounds() {
-            self.world.rebase();
             self.accepted = 0;
         }
         if setting.noticed && self.is_doomed() {
@@ -201,10 +205,17 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         }
     }
 
+    /// The traces that the ranks of the current group write to which this happens; none where there is no group.
+    pub(crate) fn written(&mut self, setting: &EpochsSetting) -> Vec<String> {
+        let configuration = &setting.group(self.world.environment.front_end.epoch).configuration;
+        let happened = self.world.group.take_log();
+        if self.has_group() { traces::written(configuration, happened) } else { Vec::new() }
+    }
+
     fn take(&mut self, setting: &EpochsSetting, step: &Step, notes: &mut Notes) -> Result<(), &'static str> {
         let front_end = &mut self.world.environment.front_end;
         match step {
-            Step::Group(action) => self.world.take(setting, action, notes),
+            Step::Group(action) => self.world.take_as_counted(setting, action, notes),
             Step::Accept(kind) => {
                 let request = front_end.accept(setting.group(front_end.epoch).kinds[*kind]);
                 self.accepted += 1;

@@ -8,6 +8,7 @@ use crate::epochs::{Epochs, Step};
 use crate::explore::{
     Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN,
 };
+use crate::traces::offered;
 use crate::world::{Action, Environment, Interleaving};
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::Epoch;
@@ -154,6 +155,21 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
 
     fn next_noted(&self, state: &Epochs<R, C>, step: Step, notes: &mut Notes) -> Option<Epochs<R, C>> {
         Some(state.after_noted(&self.setting, &step, notes))
+    }
+
+    /// A rank that crashes ends its trace where it is; each epoch's ranks write traces of their own.
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        let (mut state, mut traces) = (Epochs::<R, C>::genesis(&self.setting), Vec::new());
+        state.world.group.keep_log();
+        for choice in choices {
+            let step = offered(*choice, |offered| state.steps(&self.setting, offered));
+            if step == Step::EndEpoch {
+                traces.extend(state.written(&self.setting));
+            }
+            state.take_as_counted(&self.setting, &step, &mut Notes::default());
+        }
+        traces.extend(state.written(&self.setting));
+        traces
     }
 
     fn kinds(&self) -> Vec<&'static str> {

@@ -15,6 +15,7 @@ use std::fmt;
 use thiserror::Error;
 
 use crate::runs::{Registry, Retraced, Run, Script, ScriptStep, Stop, registry};
+use crate::traces::whose;
 
 /// Why a path is not what a test says.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -40,10 +41,10 @@ pub enum PathError {
         happened: String,
     },
     /// A rank of the program goes another way.
-    #[error("rank {rank} does not go this path: {why}")]
+    #[error("{whose} does not go this path: {why}")]
     Departed {
-        /// The rank.
-        rank: usize,
+        /// The rank, with its group and epoch.
+        whose: String,
         /// Where and how it leaves.
         why: String,
     },
@@ -115,8 +116,8 @@ impl Path {
         if traces.is_empty() {
             return Err(PathError::Foreign(self.run));
         }
-        for (rank, trace) in traces.iter().enumerate() {
-            lead(trace).map_err(|why| PathError::Departed { rank, why: why.to_string() })?;
+        for trace in &traces {
+            lead(trace).map_err(|why| PathError::Departed { whose: whose(trace), why: why.to_string() })?;
         }
         Ok(self)
     }

@@ -58,6 +58,20 @@ pub fn ways_to_points<M: Explorable>(model: &M, wanted: &mut BTreeSet<String>) -
     ways
 }
 
+/// A way of so many steps at most, drawn by `seed`; of the actions that come `first`, where some are offered, it takes the first one.
+pub fn drawn<M: Explorable>(model: &M, seed: u64, steps: usize, first: fn(&M::Action) -> bool) -> Vec<u32> {
+    let (mut state, mut number, mut way) = (model.init_states().into_iter().next(), seed, Vec::new());
+    while let Some(at) = state.take().filter(|_| way.len() < steps) {
+        let mut offered = actions(model, &at);
+        number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let any = (number >> 33).checked_rem(offered.len() as u64).and_then(|any| usize::try_from(any).ok());
+        let Some(choice) = offered.iter().position(first).or(any) else { break };
+        way.extend(u32::try_from(choice));
+        state = model.next_state(&at, offered.swap_remove(choice));
+    }
+    way
+}
+
 fn way_back(origins: &[(usize, u32)], mut id: usize, last: u32) -> Vec<u32> {
     let mut way = vec![last];
     while id != 0 {

@@ -127,6 +127,7 @@ trait AnyModel: Send + Sync {
     fn reductions(&self) -> Vec<&'static str>;
     fn kinds(&self) -> Vec<&'static str>;
     fn points(&self) -> Vec<String>;
+    fn traces(&self, choices: &[u32]) -> Vec<String>;
     fn kind_of_action(&self, action: &AnyAction) -> usize;
     fn goal_property(&self) -> &'static str;
     fn obligations(&self) -> Vec<Obligation>;
@@ -224,6 +225,10 @@ where
 
     fn points(&self) -> Vec<String> {
         self.model.points()
+    }
+
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        self.model.traces(choices)
     }
 
     fn kind_of_action(&self, action: &AnyAction) -> usize {
@@ -331,6 +336,10 @@ impl Explorable for Erased {
 
     fn next_noted(&self, state: &AnyState, action: AnyAction, notes: &mut Notes) -> Option<AnyState> {
         self.0.next_noted(state, &action, notes)
+    }
+
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        self.0.traces(choices)
     }
 
     fn kind_of_action(&self, action: &AnyAction) -> usize {

@@ -44,7 +44,7 @@ mod wander;
 mod tests;
 
 pub use agreement::{Disagreement, agree_with_stateright};
-pub use cover::{Tours, tours, ways_to_points};
+pub use cover::{Tours, drawn, tours, ways_to_points};
 pub use erased::{AnyAction, AnyState, Erased};
 pub use error::ExploreError;
 pub use event::{Collective, Happening, StepEvent};

@@ -104,8 +104,8 @@ pub trait Explorable:
         self.next_state(state, action)
     }
 
-    /// By rank: the trace that it writes on the way of these actions, by their indices, from the first initial state; none where the ranks
-    /// are not those of the program.
+    /// The traces that ranks write on the way of these actions, by their indices, from the first initial state: one for each rank of each
+    /// group, in the order in which groups end. None where the ranks are not those of the program.
     fn traces(&self, _choices: &[u32]) -> Vec<String> {
         Vec::new()
     }

@@ -20,21 +20,18 @@ use crate::explore::Notes;
 use crate::prefill::memory::Memory;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
-use crate::traces;
+use crate::traces::{self, Happened};
 use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters, visit_peer};
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
 use lockstep_spec::machine::{Fact, Local, Position};
+use lockstep_spec::prefill::PrefillMachine;
 use lockstep_spec::prefill::action::Do;
 use lockstep_spec::prefill::evidence::WriteFact;
 use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
 use lockstep_spec::prefill::rules::Rules;
-use lockstep_spec::prefill::{Prefill, PrefillMachine};
-use lockstep_spec::program::Event;
 use lockstep_spec::table::{Row, State};
-use lockstep_spec::ticket::Site;
-use lockstep_spec::trace::GroupName;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -317,12 +314,8 @@ impl<R: Rules> Environment for Surroundings<R> {
         facts::describe(self, rank, index)
     }
 
-    fn opened(setting: &PrefillSetting, rank: usize) -> Option<String> {
-        Some(traces::opened::<Prefill<R>>(GroupName::Prefill, &setting.configuration, rank))
-    }
-
-    fn performed(rank: &PrefillMachine<R>, event: Event<PrefillFact, Site>) -> String {
-        traces::performed(rank, event)
+    fn traces(setting: &PrefillSetting, happened: Vec<Happened<PrefillMachine<R>>>) -> Vec<String> {
+        traces::written(&setting.configuration, happened)
     }
 }
 

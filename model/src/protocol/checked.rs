@@ -106,6 +106,11 @@ impl<P: Protocol> Explorable for Checked<P> {
         events(self, before, action, after)
     }
 
+    /// A collective that runs on while its ranks go on is no round.
+    fn between_rounds(&self, state: &StateOf<P>) -> bool {
+        (0..state.ranks.len()).all(|rank| !state.waits(rank))
+    }
+
     /// Facts are not listed: a protocol may have none, and one that has says what they must bring about.
     fn kinds(&self) -> Vec<&'static str> {
         vec!["turn", "completion"]

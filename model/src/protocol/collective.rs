@@ -72,7 +72,7 @@ impl Members {
     /// These ranks; one beyond 63 is in no set.
     #[must_use]
     pub fn of(ranks: &[usize]) -> Self {
-        Self(ranks.iter().filter(|rank| **rank < MOST_RANKS).fold(0, |set, rank| set | 1 << rank))
+        ranks.iter().copied().collect()
     }
 
     /// Those of them that exist in a group of so many ranks.
@@ -86,6 +86,13 @@ impl Members {
     #[must_use]
     pub fn has(self, rank: usize) -> bool {
         rank < MOST_RANKS && self.0 & 1 << rank != 0
+    }
+}
+
+impl FromIterator<usize> for Members {
+    /// These ranks; one beyond 63 is in no set.
+    fn from_iter<I: IntoIterator<Item = usize>>(ranks: I) -> Self {
+        Self(ranks.into_iter().filter(|rank| *rank < MOST_RANKS).fold(0, |set, rank| set | 1 << rank))
     }
 }
 

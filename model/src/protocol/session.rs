@@ -18,10 +18,14 @@ use super::checked::Checked;
 use super::collective::MOST_RANKS;
 use super::design::{Claims, Protocol};
 use super::state::FIXED_ORDER;
+use crate::cli::commands::{Subjects, Trouble};
+use crate::cli::options::Gate;
+use crate::cli::outputs::Program;
+use crate::cli::watch::{Display, Watch};
 use crate::explain::{Trace, replay};
 use crate::explore::Settings;
-use crate::runs::{Effort, Exit, Performed, Progress, PropertyDoc, Registry, Run, Verdict};
-use crate::screen::{Screen, tell};
+use crate::runs::{Exit, Progress, PropertyDoc, Registry, Run, Verdict, give_up};
+use crate::screen::tell;
 
 /// Folder of this package in the checkout that it was built from: what a designer's crate depends on by path.
 pub const LIBRARY: &str = env!("CARGO_MANIFEST_DIR");
@@ -64,7 +68,7 @@ const fn document(id: &'static str, sentence: &'static str) -> PropertyDoc {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 as expected; 2 usage; 11 stuck; 12 safety; 13 liveness; 14 assertion; 20 vacuous; \
-    22 given up; 23 an expected violation was not found; 70 internal. The first failing run's counts.";
+    21 with --replay, other steps; 22 given up; 23 a run that must fail does not, or fails by another property; 70 internal. The first failing run's counts.";
 
 /// Explores protocols and says whether they do what they must
 #[derive(Parser)]
@@ -73,25 +77,20 @@ struct Options {
     /// Names of runs; all if there are none
     #[arg(value_name = "RUN")]
     names: Vec<String>,
-    /// Print one JSON object a run
-    #[arg(long)]
-    json: bool,
-    /// In JSON, show counterexamples that are expected, too; text always does
-    #[arg(long)]
-    show: bool,
-    /// Write the counterexample of the only RUN to FILE; `lockstep-check explain FILE --format …` draws it for other tools
-    #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
     /// Take the steps of a counterexample that --trace wrote again, instead of exploring: the same violation, or where it diverges
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "json", "show", "trace", "astray"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "astray"], conflicts_with_all = OF_A_CHECK)]
     replay: Option<PathBuf>,
     /// Let one rank go astray at one site at a time (skip it, enter with another shape, go on with its own words) in every RUN that must
     /// hold, and show what notices: 20 if nothing does
-    #[arg(long, conflicts_with_all = ["json", "show", "trace"])]
+    #[arg(long, conflicts_with_all = OF_A_CHECK)]
     astray: bool,
     #[command(flatten)]
-    effort: Effort,
+    gate: Gate,
 }
+
+/// Options that are about runs which are performed and judged.
+const OF_A_CHECK: [&str; 9] =
+    ["json", "show", "trace", "checkpoint", "resume", "certificates", "artifacts", "junit", "sarif"];
 
 /// Reads the command line, performs trials in their order, prints verdicts and counterexamples, and returns the exit code. All that a
 /// designer's `main` has to do.
@@ -108,22 +107,25 @@ pub fn main(trials: impl IntoIterator<Item = Trial>) -> ExitCode {
     let (registry, strays) = registry_of(trials);
     let names = PossibleValuesParser::new(registry.runs.iter().map(|run| run.name));
     let command = Options::command().mut_arg("names", |argument| argument.value_parser(names));
+    let command = command.mut_arg("show", |argument| {
+        argument.help("In JSON, show counterexamples that are expected, too; text always does")
+    });
     let options = match Options::from_arg_matches(&command.get_matches()) {
         Ok(options) => options,
         Err(error) => error.exit(),
     };
     let performed = match &options.replay {
         Some(path) => take_again(&registry, path),
-        None if options.astray => go_astray(&strays, options),
-        None => perform(&registry, options),
+        None if options.astray => go_astray(&strays, &options),
+        None => perform(&registry, &options),
     };
     let exit = match performed {
         Ok(exit) => exit,
         // Whoever reads went away before the verdict: that is no pass.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Internal,
-        Err(error) => {
-            tell(format_args!("cannot write the output: {error}"));
-            Exit::Internal
+        Err(Trouble::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Internal,
+        Err(trouble) => {
+            tell(format_args!("{trouble}"));
+            trouble.exit()
         }
     };
     ExitCode::from(exit.code())
@@ -158,11 +160,22 @@ fn program() -> String {
 }
 
 /// Shows of each fault what notices it.
-fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<Exit> {
+fn go_astray(strays: &[(&'static str, Strays)], options: &Options) -> Result<Exit, Trouble> {
     let named = |name: &str| options.names.is_empty() || options.names.iter().any(|named| named == name);
-    let settings = options.effort.into();
+    let all = || strays.iter().map(|(name, _)| *name);
+    if let Some(other) = options.names.iter().find(|name| !all().any(|known| known == *name)) {
+        tell(format_args!("--astray is for runs that must hold, and {other} must not; leave it out"));
+        return Ok(Exit::Usage);
+    }
+    if strays.is_empty() {
+        tell(format_args!("--astray is for runs that must hold, and there is none"));
+        return Ok(Exit::Vacuous);
+    }
+    let effort = options.gate.effort;
     let (mut out, mut exit) = (anstream::stdout(), Exit::Ok);
     for (name, stray) in strays.iter().filter(|(name, _)| named(name)) {
+        let watch = Watch::new(name, None, effort.memory_limit()?, Display::Nothing);
+        let settings = Settings { observer: Some(&watch), ..effort.into() };
         for Strayed { what, found } in silently(|| stray(&settings)) {
             let (told, noticed) = match found {
                 Found::Verdict(Verdict::Fault { property, .. }) => (format!("violates {property}"), Exit::Ok),
@@ -172,7 +185,9 @@ fn go_astray(strays: &[(&'static str, Strays)], options: Options) -> io::Result<
                 Found::Verdict(Verdict::Holds) => {
                     ("NOTHING NOTICES: at these bounds it does not matter".to_owned(), Exit::Vacuous)
                 }
-                Found::Verdict(Verdict::Unknown(unknown)) => (format!("given up: {unknown:?}"), Exit::Budget),
+                Found::Verdict(Verdict::Unknown(unknown)) => {
+                    (format!("given up: {}", give_up(&unknown)), Exit::Budget)
+                }
                 Found::Panicked(message) => (format!("panics: {message}"), Exit::Ok),
                 Found::Unfit(why) => (why, Exit::Internal),
             };
@@ -192,48 +207,21 @@ fn silently<T>(does: impl FnOnce() -> T) -> T {
     done
 }
 
-fn perform(registry: &Registry, options: Options) -> io::Result<Exit> {
+fn perform(registry: &Registry, options: &Options) -> Result<Exit, Trouble> {
     if registry.runs.is_empty() {
         tell(format_args!("there is nothing to check: give `main` at least one trial"));
         return Ok(Exit::Vacuous);
     }
+    let gate = Gate { show: options.gate.show || !options.gate.json, ..options.gate.clone() };
+    gate.examine()?;
     let named = |run: &&Run| options.names.is_empty() || options.names.iter().any(|name| name == run.name);
-    let runs: Vec<&Run> = registry.runs.iter().filter(named).collect();
-    if options.trace.is_some() && runs.len() != 1 {
-        tell(format_args!("--trace writes the counterexample of one run; name one, and only one"));
-        return Ok(Exit::Usage);
-    }
-    let screen = Screen::new(registry, options.json, options.show || !options.json);
-    let settings = options.effort.into();
-    let mut performed = Vec::new();
-    for run in runs {
-        let one = Performed::new(run, &settings, None);
-        screen.show(&one, None)?;
-        options.trace.as_ref().map_or(Ok(()), |path| save(&one, registry, path))?;
-        performed.push(one);
-    }
-    screen.sum_up(&performed)?;
-    let failure = performed.iter().find_map(|performed| performed.failure.as_ref());
-    Ok(failure.map_or(Exit::Ok, |failure| failure.exit))
-}
-
-/// Writes the counterexample of a run, if it has one.
-fn save(performed: &Performed<'_>, registry: &Registry, path: &Path) -> io::Result<()> {
-    let (shown, name) = (path.display(), performed.run.name);
-    let Some(trace) = Trace::of(performed, registry) else {
-        tell(format_args!("{name} has no counterexample; {shown} is not written"));
-        return Ok(());
-    };
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{shown}: {error}"));
-    fs::write(path, trace.to_json()?).map_err(named)?;
-    tell(format_args!(
-        "wrote {shown}; `lockstep-check explain {shown}` shows it, --replay {shown} repeats it"
-    ));
-    Ok(())
+    let runs = registry.runs.iter().filter(named).collect();
+    let (manifest, gap, program) = (None, None, Program::Protocol);
+    gate.go_through(&Subjects { registry, runs, manifest, gap, program })
 }
 
 /// Takes the steps of the counterexample in a file again.
-fn take_again(registry: &Registry, path: &Path) -> io::Result<Exit> {
+fn take_again(registry: &Registry, path: &Path) -> Result<Exit, Trouble> {
     let read = fs::read_to_string(path).map_err(|error| error.to_string());
     let trace = match read.and_then(|text| Trace::from_json(&text).map_err(|error| error.to_string())) {
         Ok(trace) => trace,

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::evidence::diverged_by_evidence;
+use super::evidence::{diverged_by_evidence, ends_unmet};
 use super::story::{Scene, Story};
+use crate::explore::{Collective, WAITS_IN};
 
 /// What a guard said on one lane, and when.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +33,49 @@ pub struct Diverged {
 pub fn diverged(story: &Story) -> Vec<Diverged> {
     let told = diverged_by_events(story);
     if told.is_empty() { diverged_by_evidence(story) } else { told }
+}
+
+/// In what lanes differ where no guard tells it, in words: all that enter anything have entered the same so far, and in the end some of what
+/// they say differs, or none of it. None where a guard diverged, or lanes went different ways.
+#[must_use]
+pub fn together(story: &Story) -> Option<String> {
+    let entered = |lane: usize| -> Vec<&Collective> {
+        let events = story.scenes.iter().flat_map(|scene| scene.events_of(lane));
+        events.filter_map(|event| event.what.entry()).collect()
+    };
+    let lanes: Vec<usize> = (0..story.titles().count()).filter(|lane| !entered(*lane).is_empty()).collect();
+    let same = lanes.len() > 1 && lanes.iter().all(|lane| entered(*lane) == entered(lanes[0]));
+    if !same || ends_unmet(story) || !diverged(story).is_empty() {
+        return None;
+    }
+    let differences = differences(story, &lanes);
+    Some(match differences.as_slice() {
+        [] => "all have entered the same collectives, and nothing differs between them in the end".to_owned(),
+        some => format!(
+            "all have entered the same collectives; what differs between them in the end: {}",
+            some.join("; ")
+        ),
+    })
+}
+
+/// The cells that were changed and in which some lanes differ in the end, with what each says.
+fn differences(story: &Story, lanes: &[usize]) -> Vec<String> {
+    let [Some(first), Some(last)] = [story.scenes.first(), story.scenes.last()] else { return Vec::new() };
+    let cells = lanes.iter().flat_map(|lane| &last.lanes[*lane].cells).map(|(field, _)| field.as_str());
+    let fields: BTreeSet<&str> = cells.filter(|field| *field != WAITS_IN).collect();
+    let value = |scene: &'_ Scene, field: &str, lane: &usize| {
+        scene.lanes[*lane].value(field).unwrap_or("-").to_owned()
+    };
+    let counts = |field: &&str| {
+        let changed = lanes.iter().any(|lane| value(first, field, lane) != value(last, field, lane));
+        changed && lanes.iter().any(|lane| value(last, field, lane) != value(last, field, &lanes[0]))
+    };
+    let told = |field: &str| {
+        let said =
+            lanes.iter().map(|lane| format!("{}: {}", last.lanes[*lane].title, value(last, field, lane)));
+        format!("{field} ({})", said.collect::<Vec<_>>().join(", "))
+    };
+    fields.into_iter().filter(counts).map(told).collect()
 }
 
 /// The guards whose decisions differ, the latest such decisions of each. Compared is the k-th decision of each lane with the k-th of every

@@ -105,7 +105,7 @@ fn mismatched(story: &Story, lane: usize) -> Option<Collective> {
 }
 
 /// Whether the story ends because lanes do not meet.
-fn ends_unmet(story: &Story) -> bool {
+pub(super) fn ends_unmet(story: &Story) -> bool {
     (0..story.titles().count()).any(|lane| mismatched(story, lane).is_some())
 }
 

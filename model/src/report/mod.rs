@@ -18,7 +18,7 @@ mod tests;
 
 pub(crate) use leaves::{leaves, top_level};
 
-pub use diverged::{Decision, Diverged, diverged};
+pub use diverged::{Decision, Diverged, diverged, together};
 pub use line::{RunLine, gaps_line, grouped, narrow_lines, run_line, summary_line};
 pub use story::{Change, Scene, Story};
 pub use table::{Drawing, draw};

@@ -3,7 +3,7 @@
 //! When the lanes do not fit side by side, each step lists them one below the other.
 
 use super::band::{Band, across};
-use super::diverged::{Diverged, diverged};
+use super::diverged::{Diverged, diverged, together};
 use super::row::Row;
 use super::story::Story;
 use super::words::{FAINT, FAULT, PLAIN, STRONG, TURN, Words, paint};
@@ -38,6 +38,7 @@ pub fn draw(story: &Story, (property, sentence): (&str, &str), drawing: Drawing)
     lines.push(String::new());
     lines.extend(verdict(story, (property, sentence), width));
     lines.extend(guards.iter().flat_map(|guard| told(guard, &titles, width)));
+    lines.extend(together(story).iter().flat_map(|why| told_together(why, width)));
     lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
@@ -164,6 +165,11 @@ fn told(guard: &Diverged, titles: &[&str], width: usize) -> Vec<String> {
     let words = Words::new(TURN, "◆ the guard that diverged:")
         .and(PLAIN, &format!("{}?", guard.guard))
         .and(STRONG, &said.join(", "));
+    words.wrap(width.saturating_sub(GAP.len())).iter().map(set_in).collect()
+}
+
+fn told_together(why: &str, width: usize) -> Vec<String> {
+    let words = Words::new(TURN, "◆").and(PLAIN, why);
     words.wrap(width.saturating_sub(GAP.len())).iter().map(set_in).collect()
 }
 

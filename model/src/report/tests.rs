@@ -1,10 +1,10 @@
 //! Drawings of toy counterexamples, read in review like code.
 
 use super::words::{PLAIN, Words};
-use super::{Drawing, RunLine, Story, diverged, draw, grouped, run_line, summary_line};
+use super::{Drawing, RunLine, Story, diverged, draw, grouped, run_line, summary_line, together};
 use crate::explore::{Counts, Lane, Settings};
 use crate::report::Scene;
-use crate::runs::{Progress, Runner, Safety};
+use crate::runs::{Progress, Runner, Safety, registry};
 use crate::toys::{Barrier, Crossing, Rule};
 
 fn plain(text: &str) -> String {
@@ -99,6 +99,26 @@ fn report_names_the_guard_that_diverged() {
     assert_eq!(said, [(0, 2, "yes"), (1, 4, "no")]);
     let agreed = Progress(Barrier { ranks: 2, rule: Rule::Agreed, arrivals_fair: false });
     assert_eq!(diverged(&story_of(&agreed)), [], "by agreed values all decide the same");
+}
+
+/// Ranks that all go the same way may be wrong together, or one of them alone by what it did there.
+#[test]
+fn report_says_in_what_ranks_differ_that_went_the_same_way() {
+    let story_of = |name: &str| {
+        let registry = registry();
+        let run = registry.runs.iter().find(|run| run.name == name).unwrap();
+        run.model.run(&Settings::default()).unwrap().story.unwrap()
+    };
+    let said = |name: &str| together(&story_of(name));
+    let all = "all have entered the same collectives";
+    assert_eq!(
+        said("conventional-swallowed-release-normal").unwrap(),
+        format!("{all}; what differs between them in the end: page lost (rank 0: yes, rank 1: -)")
+    );
+    let nothing = format!("{all}, and nothing differs between them in the end");
+    assert_eq!(said("conventional-page-reuse-in-flight-normal").as_ref(), Some(&nothing));
+    assert_eq!(said("conventional-overlap-early-free-overlap"), Some(nothing));
+    assert_eq!(together(&skipped_poll()), None);
 }
 
 #[test]

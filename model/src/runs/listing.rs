@@ -6,6 +6,9 @@ use super::outcome::Exit;
 use super::run::{Expect, PropertyDoc, Run, Tier};
 use super::runner::ASSERTION;
 
+/// Most runs that are named where a name is not known.
+const MOST_LIKE: usize = 4;
+
 /// Every run, and what is said about them in documents.
 pub struct Registry {
     /// The runs, in the order in which they are performed.
@@ -32,15 +35,29 @@ impl Registry {
     /// A usage [`Failure`] for the first name that no run has.
     pub fn named(&self, names: &[String]) -> Result<Vec<&Run>, Failure> {
         let unknown = |name: &String| {
+            let like = self.like(name);
             Failure::new(
                 Exit::Usage,
-                format!("no run is called `{name}`; `lockstep-check list` shows them all"),
+                format!("no run is called `{name}`{like}; `lockstep-check list` shows them all"),
             )
         };
         names
             .iter()
             .map(|name| self.runs.iter().find(|run| run.name == name).ok_or_else(|| unknown(name)))
             .collect()
+    }
+
+    /// Some runs in whose names all words of `name` are, as a part of a sentence; nothing if there are none.
+    fn like(&self, name: &str) -> String {
+        let words: Vec<&str> = name.split('-').filter(|word| !word.is_empty()).collect();
+        let has_all = |run: &str| !words.is_empty() && words.iter().all(|word| run.contains(word));
+        let like: Vec<&str> = self.runs.iter().map(|run| run.name).filter(|run| has_all(run)).collect();
+        let named = &like[..like.len().min(MOST_LIKE)];
+        match like.len() {
+            0 => String::new(),
+            1..=MOST_LIKE => format!(", but {}", named.join(", ")),
+            all => format!(", but {} and {} more", named.join(", "), all - named.len()),
+        }
     }
 
     /// What property `id` says; empty if it is not documented.

@@ -50,7 +50,7 @@ pub trait Runner: Send + Sync {
     /// For each of `wanted` that is reached, a shortest way to it; it is taken out of `wanted`.
     fn ways_to_points(&self, wanted: &mut BTreeSet<String>) -> Vec<(String, Vec<u32>)>;
 
-    /// By rank: the trace that it writes on the way of these actions, by their indices; none where the ranks are not the runtime's.
+    /// The traces that ranks write on the way of these actions, as [`Explorable::traces`] says; none where the ranks are not the runtime's.
     fn traces(&self, choices: &[u32]) -> Vec<String>;
 }
 

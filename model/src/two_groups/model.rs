@@ -1,6 +1,7 @@
 //! Both groups as a model: for Stateright's checkers and for our own explorer.
 
 use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::traces::offered;
 use crate::two_groups::ends::Told;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
 use crate::two_groups::setting::{Goal, Setting};
@@ -116,6 +117,32 @@ impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
 
     fn name_of_action(&self, action: &Action) -> String {
         name(action)
+    }
+
+    /// Always: a round is one step.
+    fn between_rounds(&self, _: &Pair<D, P>) -> bool {
+        true
+    }
+
+    /// A group that dies ends its ranks' traces where they are, and the one in its place begins new ones. The epoch of one of prefill is that of
+    /// the one before it: here it has no number that others could know it by. None where one of the groups follows other rules.
+    fn traces(&self, choices: &[u32]) -> Vec<String> {
+        let (mut pair, mut traces) = (Pair::<D, P>::genesis(&self.setting), Vec::new());
+        pair.decode.keep_log();
+        pair.prefill.keep_log();
+        for choice in choices {
+            let action = offered(*choice, |offered| pair.actions(&self.setting, offered));
+            if let Action::Replace(side, _) = action {
+                traces.extend(pair.written(&self.setting, side));
+            }
+            pair.take_as_counted(&self.setting, &action);
+        }
+        let last = [Side::Decode, Side::Prefill].map(|side| pair.written(&self.setting, side));
+        if last.iter().any(Vec::is_empty) {
+            return Vec::new();
+        }
+        traces.extend(last.into_iter().flatten());
+        traces
     }
 
     fn kinds(&self) -> Vec<&'static str> {

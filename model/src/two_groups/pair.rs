@@ -2,6 +2,7 @@
 
 use crate::group::Group;
 use crate::rebase::Renaming;
+use crate::traces;
 use crate::two_groups::ends::{DecodeEnd, PrefillEnd};
 use crate::two_groups::front_end::FrontEnd;
 use crate::two_groups::rebase::{Own, Shared};
@@ -180,15 +181,31 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     #[must_use]
     pub fn after(&self, setting: &Setting, action: &Action) -> Self {
         let mut next = self.clone();
-        if setting.interleaving == Interleaving::FixedOrder && !action.interrupts() {
-            let (side, rank) = action.rank(setting);
-            next.block = rank.map(|rank| (side, rank));
-        }
-        match next.take(setting, action) {
-            Ok(()) => next.tidy(setting),
-            Err(property) => next.violation = Some(property),
+        next.take_as_counted(setting, action);
+        if matches!(action, Action::Round(_)) && next.violation.is_none() {
+            next.rebase();
         }
         next
+    }
+
+    /// Takes a step and leaves the counters as the ranks count them.
+    pub fn take_as_counted(&mut self, setting: &Setting, action: &Action) {
+        if setting.interleaving == Interleaving::FixedOrder && !action.interrupts() {
+            let (side, rank) = action.rank(setting);
+            self.block = rank.map(|rank| (side, rank));
+        }
+        match self.take(setting, action) {
+            Ok(()) => self.tidy(setting),
+            Err(property) => self.violation = Some(property),
+        }
+    }
+
+    /// The traces that a group's ranks write to which this happens, since they were last asked for.
+    pub(super) fn written(&mut self, setting: &Setting, side: Side) -> Vec<String> {
+        match side {
+            Side::Decode => traces::written(&setting.decode_in(self.epoch), self.decode.take_log()),
+            Side::Prefill => traces::written(&setting.prefill, self.prefill.take_log()),
+        }
     }
 
     fn take(&mut self, setting: &Setting, action: &Action) -> Held {
@@ -259,21 +276,18 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         for (rank, locals) in go_round::<Decode<D>>(&mut self.decode)? {
             self.perform_decode(setting, rank, locals)?;
         }
-        self.hand_over(setting)?;
-        self.rebase();
-        Ok(())
+        self.hand_over(setting)
     }
 
     fn round_of_prefill(&mut self, setting: &Setting) -> Held {
         for (rank, locals) in go_round::<Prefill<P>>(&mut self.prefill)? {
             self.perform_prefill(setting, rank, locals)?;
         }
-        self.rebase();
         Ok(())
     }
 
     /// Renames the counters of both groups: between two steps every rank is between rounds.
-    fn rebase(&mut self) {
+    pub fn rebase(&mut self) {
         let (mut shared, mut own) = (Renaming::default(), Renaming::default());
         self.decode.collect(&mut shared);
         shared.collect(&mut Between(&mut self.links, &mut self.decode_ends, &mut self.prefill_ends));

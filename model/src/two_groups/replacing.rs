@@ -7,7 +7,6 @@
 //! Assumed: a prefill group does not die before decode's front end knows that the one before it has; the line is silent for a few seconds at
 //! most. A deadline of decode passes only while prefill is known to be away.
 
-use crate::group::Group;
 use crate::two_groups::ends::{DecodeEnd, PrefillEnd, Told};
 use crate::two_groups::front_end::Line;
 use crate::two_groups::pair::{Action, Held, Pair, Side};
@@ -70,7 +69,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let ranks = (0..configuration.ranks).map(RankIndex);
         let machine = |rank| DecodeMachine::new(Arc::clone(&configuration), rank).ok();
         self.decode_ends = ranks.clone().map(|_| DecodeEnd::default()).collect();
-        self.decode = Group::new(ranks.filter_map(machine).collect());
+        self.decode.renew(ranks.filter_map(machine).collect());
         self.front_end.next_epoch();
         self.tell_epoch();
         self.hand_over(setting)
@@ -82,7 +81,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         self.block.take_if(|(side, _)| *side == Side::Prefill);
         let machine = |rank| PrefillMachine::new(Arc::clone(&setting.prefill), RankIndex(rank)).ok();
         let end = |rank| PrefillEnd::new(setting.prefill.pages, setting.links_of_prefill(rank).count());
-        self.prefill = Group::new((0..setting.prefill.ranks).filter_map(machine).collect());
+        self.prefill.renew((0..setting.prefill.ranks).filter_map(machine).collect());
         self.prefill_ends = (0..setting.prefill.ranks as usize).map(end).collect();
         self.links.iter_mut().for_each(Link::replace_prefill_end);
         if self.front_end.line == Line::Up {

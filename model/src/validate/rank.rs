@@ -103,7 +103,7 @@ impl<R: Judged> Rank<R> {
             stale: 0,
             waiting: VecDeque::new(),
             due: VecDeque::new(),
-            answer: Answer { always: None, perhaps: None },
+            answer: Answer::NONE,
             owed: VecDeque::new(),
         })
     }
@@ -375,7 +375,10 @@ impl<R: Judged> Rank<R> {
         };
         match owed {
             Local::Launch { forward, rows } => self.forwards.launch(forward, rows.len()),
-            Local::Role(effect) => self.answer = self.around.does(&effect),
+            Local::Role(effect) => {
+                self.around.does(&effect);
+                self.answer = R::answer(&effect);
+            }
             Local::Decided(_) => {}
         }
         Step::Taken

@@ -5,14 +5,16 @@ use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::action::Do as DecodeDo;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
+use lockstep_spec::decode::rules::Rules as DecodeRules;
 use lockstep_spec::ids::{ForwardId, Leg, TokenId};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::Prefill;
 use lockstep_spec::prefill::action::Do as PrefillDo;
 use lockstep_spec::prefill::evidence::WriteFact;
 use lockstep_spec::prefill::parts::Parts;
+use lockstep_spec::prefill::rules::Rules as PrefillRules;
 use lockstep_spec::role::Role;
-use lockstep_spec::trace::Observation;
+use lockstep_spec::trace::{GroupName, Observation};
 use std::collections::VecDeque;
 use std::fmt::Debug;
 
@@ -28,6 +30,48 @@ pub struct Answer<F> {
     pub perhaps: Option<F>,
 }
 
+impl<F> Answer<F> {
+    /// It is told nothing.
+    pub const NONE: Self = Self { always: None, perhaps: None };
+}
+
+/// A role of the program, whatever rules it follows.
+pub trait Answering: Role {
+    /// The group of its ranks.
+    const GROUP: GroupName;
+
+    /// What a rank's hands tell its machine at once when it does this.
+    fn answer(effect: &Self::Effect) -> Answer<FactOf<Self>>;
+}
+
+impl<R: DecodeRules> Answering for Decode<R> {
+    const GROUP: GroupName = GroupName::Decode;
+
+    fn answer(effect: &DecodeDo) -> Answer<FactOf<Self>> {
+        let told = |leg: &Leg, fact| Some(Fact::Role((*leg, fact)));
+        match effect {
+            DecodeDo::Publish { leg, .. } => {
+                Answer { always: told(leg, LegFact::Published), perhaps: told(leg, LegFact::TransferFailed) }
+            }
+            DecodeDo::Handshake { .. } | DecodeDo::Withdraw { .. } | DecodeDo::Fence { .. } => Answer::NONE,
+            DecodeDo::Seed { .. } | DecodeDo::Emit { .. } | DecodeDo::End { .. } => Answer::NONE,
+        }
+    }
+}
+
+impl<R: PrefillRules> Answering for Prefill<R> {
+    const GROUP: GroupName = GroupName::Prefill;
+
+    fn answer(effect: &PrefillDo) -> Answer<FactOf<Self>> {
+        match effect {
+            PrefillDo::Write { leg, .. } => {
+                Answer { always: None, perhaps: Some(Fact::Role((*leg, WriteFact::WriteFailed))) }
+            }
+            PrefillDo::Copy(_) | PrefillDo::Fail { .. } | PrefillDo::Forget { .. } => Answer::NONE,
+        }
+    }
+}
+
 /// What surrounds a rank of role `R`, apart from its peers and its device.
 pub trait Surroundings<R: Role>: Debug {
     /// Nothing was asked for yet.
@@ -37,7 +81,7 @@ pub trait Surroundings<R: Role>: Debug {
     fn follow(&mut self, seen: Observation<FactOf<R>>, facts: &mut VecDeque<FactOf<R>>);
 
     /// The rank does something alone.
-    fn does(&mut self, effect: &R::Effect) -> Answer<FactOf<R>>;
+    fn does(&mut self, effect: &R::Effect);
 
     /// Whether a fact of this role may reach the rank now.
     fn allows(&self, fact: &R::Fact) -> bool;
@@ -50,7 +94,7 @@ pub trait Surroundings<R: Role>: Debug {
 }
 
 /// A role whose ranks' traces can be judged.
-pub trait Judged: Role {
+pub trait Judged: Answering {
     /// What surrounds its ranks.
     type Around: Surroundings<Self>;
 }
@@ -91,20 +135,16 @@ impl Surroundings<Decode> for DecodeAround {
         }
     }
 
-    fn does(&mut self, effect: &DecodeDo) -> Answer<FactOf<Decode>> {
-        let mut answer = Answer { always: None, perhaps: None };
+    fn does(&mut self, effect: &DecodeDo) {
         match effect {
             DecodeDo::Handshake { leg, .. } => self.change(*leg, |port| port.shake(*leg, true)),
             DecodeDo::Publish { leg, pages } => {
                 self.change(*leg, |port| port.publish(*leg, pages.clone()));
-                answer.always = Some(Fact::Role((*leg, LegFact::Published)));
-                answer.perhaps = Some(Fact::Role((*leg, LegFact::TransferFailed)));
             }
             DecodeDo::Withdraw { leg } => self.change(*leg, |port| port.withdraw(*leg, true)),
             DecodeDo::Fence { leg } => self.change(*leg, Port::fence),
             DecodeDo::Seed { .. } | DecodeDo::Emit { .. } | DecodeDo::End { .. } => {}
         }
-        answer
     }
 
     fn allows(&self, (leg, fact): &(Leg, LegFact)) -> bool {
@@ -167,17 +207,12 @@ impl Surroundings<Prefill> for PrefillAround {
         facts.extend(follows.into_iter().map(Fact::Role));
     }
 
-    fn does(&mut self, effect: &PrefillDo) -> Answer<FactOf<Prefill>> {
-        let mut answer = Answer { always: None, perhaps: None };
+    fn does(&mut self, effect: &PrefillDo) {
         match effect {
-            PrefillDo::Write { leg, .. } => {
-                self.writes.push(*leg);
-                answer.perhaps = Some(Fact::Role((*leg, WriteFact::WriteFailed)));
-            }
+            PrefillDo::Write { leg, .. } => self.writes.push(*leg),
             PrefillDo::Copy(_) | PrefillDo::Fail { .. } => {}
             PrefillDo::Forget { leg } => self.parts.forget(*leg),
         }
-        answer
     }
 
     fn allows(&self, (leg, fact): &(Leg, WriteFact)) -> bool {

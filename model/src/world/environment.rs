@@ -2,8 +2,9 @@
 
 use super::{Action, Completion, Interleaving};
 use crate::explore::Notes;
+use crate::traces::Happened;
 use lockstep_spec::counters::Counters;
-use lockstep_spec::program::{Event, RankProgram};
+use lockstep_spec::program::RankProgram;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -111,14 +112,9 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
     /// Description of a rank for a person: field and value.
     fn describe(&self, rank: &Self::Program, index: usize) -> Vec<(String, String)>;
 
-    /// The first line of the trace that `rank` writes, where these ranks are the program's own.
-    fn opened(_setting: &Self::Setting, _rank: usize) -> Option<String> {
-        None
-    }
-
-    /// The lines of its trace that a rank writes when this happens to it, where these ranks are the program's own.
-    fn performed(_rank: &Self::Program, _event: EventOf<Self>) -> String {
-        String::new()
+    /// The traces that ranks write to which this happens, by rank, where they are the program's own.
+    fn traces(_setting: &Self::Setting, _happened: Vec<Happened<Self::Program>>) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -137,5 +133,3 @@ pub type FactOf<E> = <<E as Environment>::Program as RankProgram>::Fact;
 pub type LocalOf<E> = <<E as Environment>::Program as RankProgram>::Local;
 /// A site of an environment's ranks.
 pub type SiteOf<E> = <<E as Environment>::Program as RankProgram>::Site;
-/// What happens to one of an environment's ranks.
-pub type EventOf<E> = Event<FactOf<E>, SiteOf<E>>;

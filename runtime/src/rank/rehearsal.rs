@@ -7,6 +7,9 @@
 //! ```
 //! The loop, its machine, its queue of inputs and its record are the real ones; pace, collectives, device and the role's hands are scripted.
 //!
+//! What is left out: what hands make of an input (a fact of a leg comes in as the input that says it), and how a rank learns that a peer
+//! died. A rank that ends so, or is killed, has a trace that goes no further, and the loop is led to its last line, be it in a collective.
+//!
 //! Reading order: [`rehearse`], `roles` (how facts come in), `script` (what is read, and what is held against it), `acted` (who acts it).
 
 mod acted;
@@ -23,8 +26,9 @@ use super::inputs::Inputs;
 use super::recorder::Recorder;
 use crate::wire::RankEnd;
 use lockstep_spec::decode::Decode;
-use lockstep_spec::machine::RankMachine;
+use lockstep_spec::machine::{Fact, RankMachine};
 use lockstep_spec::prefill::Prefill;
+use lockstep_spec::program::Event;
 use lockstep_spec::role::Role;
 use lockstep_spec::trace::{Closing, GroupName, Header, Line};
 use serde_json::Value;
@@ -123,11 +127,15 @@ fn lead<R: Rehearsed>(header: Header, trace: &str) -> Result<u64, Departure> {
 /// What the loop is to do, of all that a trace says, and whether it leaves then.
 fn steps<R: Role>(trace: &str) -> Result<(Vec<Step<R>>, bool), Departure> {
     let (mut steps, mut leaves) = (Vec::new(), false);
+    // Whether the line before is something that hands did, or were told for it.
+    let mut answers = false;
     for (number, text) in (1..).zip(trace.lines()) {
         let line = parsed::<R>(text, number)?;
+        let at_once = answers && matches!(&line, Line::Took(Event::Fact(fact)) if *fact != Fact::Tick);
+        answers = at_once || matches!(&line, Line::Did(deed) if deed.get("Role").is_some());
         match line {
             Line::Took(_) | Line::Entered(_) | Line::Did(_) => {
-                steps.push(Step { number, text: text.to_owned(), line });
+                steps.push(Step { number, text: text.to_owned(), line, at_once });
             }
             Line::Closed(closing) => leaves = closing == Closing::Left,
             Line::Opened(_) | Line::Seen(_) | Line::Received | Line::Drained => {}

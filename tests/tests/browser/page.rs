@@ -3,7 +3,7 @@
 use std::fs;
 
 use lockstep_tests::server::Scratch;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::checker::{Explorer, RUN, STEPS, said};
 use crate::driver::Browser;
@@ -184,6 +184,46 @@ fn page_stands_alone() {
     assert_eq!(browser.text("#count"), "step 4 of 10");
     open(&browser, &format!("{address}#at=40"));
     assert!(browser.text("#message").contains("has steps 0 to 10, and no step 40"));
+}
+
+/// The trace with an idle lane between its two.
+fn parted(trace: &mut Value) {
+    let lanes = |items: &mut Value| {
+        for item in items.as_array_mut().unwrap() {
+            if item["lane"].as_u64() >= Some(1) {
+                item["lane"] = (item["lane"].as_u64().unwrap() + 1).into();
+            }
+        }
+    };
+    trace["run"] = "parted".into();
+    trace["start"]["lanes"].as_array_mut().unwrap().insert(1, json!({ "title": "idle", "cells": [] }));
+    for step in trace["steps"].as_array_mut().unwrap() {
+        lanes(&mut step["events"]);
+        lanes(&mut step["changes"]);
+    }
+}
+
+#[test]
+fn page_joins_ranks_that_are_apart() {
+    let scratch = Scratch::default();
+    said(&scratch, &["explain", RUN, "--format", "json", "--output", "t.json"], 0);
+    let file = scratch.path("tmp").join("t.json");
+    let mut trace: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
+    parted(&mut trace);
+    fs::write(&file, trace.to_string()).unwrap();
+    said(&scratch, &["explore", "t.json", "--output", "t.html"], 0);
+    let browser = Browser::start();
+    open(&browser, &format!("file://{}", scratch.path("tmp").join("t.html").display()));
+    assert_eq!(browser.count(".row .band.leads-on"), 2, "one collective that completes, one that does not");
+    assert_eq!(browser.count(".row .band.goes-on"), 2);
+    assert_eq!(browser.count(".row .thread:not(.broken)"), 1);
+    assert_eq!(browser.count(".row .thread.broken .cross"), 1);
+    // The thread reaches from one band to the other.
+    let gaps = "const at = (name) => document.querySelector(name).getBoundingClientRect(); \
+                const line = at('.thread:not(.broken)'); \
+                return [line.left - at('.band.leads-on').right, at('.band.goes-on').left - line.right]";
+    let gaps: Vec<f64> = serde_json::from_value(browser.run(gaps, json!([]))).unwrap();
+    assert!(gaps.iter().all(|gap| (0.0..=22.0).contains(gap)), "{gaps:?}");
 }
 
 #[test]

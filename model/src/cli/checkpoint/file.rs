@@ -73,9 +73,7 @@ pub(crate) enum CheckpointError {
         path: PathBuf,
     },
     /// The file is of another run.
-    #[error(
-        "{path} is of the run {found}, not of {asked}; `lockstep-check check {found} --resume {path}` goes on"
-    )]
+    #[error("{path} is of the run {found}, not of {asked}: name {found} to go on with it")]
     OtherRun {
         /// The file.
         path: PathBuf,

@@ -20,7 +20,7 @@ use super::Trouble;
 use crate::cli::chance::Chance;
 use crate::cli::files::examine_text;
 use crate::cli::options::Effort;
-use crate::cli::outputs::write_trace;
+use crate::cli::outputs::{Program, write_trace};
 use crate::cli::watch::MemoryLimit;
 use crate::screen::Screen;
 
@@ -57,7 +57,11 @@ pub(crate) fn sim(registry: &Registry, sim: &Sim) -> Result<Exit, Trouble> {
         print(registry, run, &swarm, (&said(sim, &swarm), failure.as_ref()))?;
     }
     if let Some(path) = &sim.trace {
-        write_trace(path, swarm.trace(run, registry).as_ref(), (run.name, &said(sim, &swarm)))?;
+        write_trace(
+            (path, Program::Checker),
+            swarm.trace(run, registry).as_ref(),
+            (run.name, &said(sim, &swarm)),
+        )?;
     }
     Ok(failure.map_or(Exit::Ok, |failure| failure.exit))
 }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::explain::trace::Trace;
 use crate::explore::{Happening, StepEvent};
-use crate::report::{Scene, diverged};
+use crate::report::{Scene, diverged, together};
 
 /// Long names of actions are broken into lines; without it they run over the edges of their notes.
 const WRAPS: &str = "%%{init: {\"sequence\": {\"wrap\": true, \"width\": 180}}}%%";
@@ -126,6 +126,9 @@ impl Diagram<'_> {
                 "Note over {over}: the guard that diverged: {}",
                 safe(&format!("{}? {said}", guard.guard))
             ));
+        }
+        if let Some(why) = together(&self.trace.story) {
+            self.line(&format!("Note over {over}: {}", safe(&why)));
         }
         let mut end = String::new();
         let _ = write!(end, "{}: {}", self.trace.property, self.trace.ending());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::canvas::{Canvas, Layer, Line, words, wrap};
 use crate::explain::trace::Trace;
 use crate::explore::{Collective, Happening, WAITS_IN};
-use crate::report::{Change, Diverged, Scene, diverged, leaves};
+use crate::report::{Change, Diverged, Scene, diverged, leaves, together};
 
 const STYLE: &str = "\
 .page,.ground{fill:#fff}.zebra{fill:#f6f8fb}\
@@ -291,6 +291,9 @@ impl<'a> Sheet<'a> {
             });
             line.extend(words("new", &said.collect::<Vec<_>>().join(", ")));
             self.paragraph("note", &line, 17);
+        }
+        if let Some(why) = together(&self.trace.story) {
+            self.paragraph("note", &words("", &why), 17);
         }
         self.paragraph("note", &words("faint", LEGEND), 17);
     }

@@ -73,8 +73,8 @@ impl<R: Rehearsed> Hands for Scripted<R> {
         Ok(())
     }
 
-    fn perform(&mut self, effect: R::Effect, _: &mut Vec<FactOf<R>>) -> Result<(), RankError> {
-        self.0.borrow_mut().by_hands.push_back(did::<R>(Local::Role(effect)));
+    fn perform(&mut self, effect: R::Effect, facts: &mut Vec<FactOf<R>>) -> Result<(), RankError> {
+        facts.extend(self.0.borrow_mut().act(did::<R>(Local::Role(effect))));
         Ok(())
     }
 

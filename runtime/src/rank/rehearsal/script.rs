@@ -28,6 +28,8 @@ pub(super) struct Step<R: Role> {
     pub(super) number: usize,
     pub(super) text: String,
     pub(super) line: LineOf<R>,
+    /// Whether it is a fact that the rank's hands tell its machine at once.
+    pub(super) at_once: bool,
 }
 
 /// Who does what a line tells.
@@ -51,6 +53,16 @@ impl<R: Role> Step<R> {
             Line::Did(deed) if deed.get("Role").is_some() => Doer::Hands,
             Line::Did(_) | Line::Took(_) | Line::Opened(_) | Line::Skipped(_) => Doer::Loop,
             Line::Seen(_) | Line::Received | Line::Drained | Line::Closed(_) => Doer::Loop,
+        }
+    }
+
+    /// The fact that the machine takes here.
+    fn fact(&self) -> Option<FactOf<R>> {
+        match &self.line {
+            Line::Took(Event::Fact(fact)) => Some(fact.clone()),
+            Line::Took(Event::Turn | Event::Completed { .. }) | Line::Entered(_) | Line::Did(_) => None,
+            Line::Opened(_) | Line::Skipped(_) | Line::Seen(_) => None,
+            Line::Received | Line::Drained | Line::Closed(_) => None,
         }
     }
 
@@ -127,6 +139,18 @@ impl<R: Rehearsed> Script<R> {
             self.fed += 1;
         }
         self.steps.get(self.fed).map(|step| &step.line)
+    }
+
+    /// Notes what the hands were asked for; what they tell the machine at once is read from the lines behind it.
+    pub(super) fn act(&mut self, deed: String) -> Vec<FactOf<R>> {
+        let follow = self.steps[self.fed..].iter().take_while(|step| step.follows());
+        let place = follow.into_iter().position(|step| step.text == deed);
+        self.fed += place.map_or(0, |place| place + 1);
+        self.by_hands.push_back(deed);
+        let told = self.steps[self.fed..].iter().take_while(|step| place.is_some() && step.at_once);
+        let facts: Vec<FactOf<R>> = told.filter_map(Step::fact).collect();
+        self.fed += facts.len();
+        facts
     }
 
     /// Whether a round is due. What comes before it is put into the loop's queue; at the trace's end, that all is over.

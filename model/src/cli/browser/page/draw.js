@@ -72,14 +72,16 @@ function changeOf({ field, from, to }) {
   return make("div", "", make("span", "field", `${field} `), old, make("span", from === null && to !== null ? "" : "to", to ?? "gone"));
 }
 
-/** The band of a lane, joined to the lanes beside it that meet in the same collective and broken from those that do not. */
+/** The band or thread of a lane, joined to the lanes beside it that meet in the same collective and broken from those that do not. */
 function bandOf(bands, lane) {
   const band = bands[lane];
   if (!band) return null;
   const [left, right] = [bands[lane - 1], bands[lane + 1]];
-  const names = ["band", band.meets ? "" : "broken", band.meets && right?.meets ? "joined" : "", band.meets && left?.meets ? "joins" : ""];
-  const cross = right && !(band.meets && right.meets) ? make("span", "cross", "✕") : null;
-  return make("div", names.filter(Boolean).join(" "), band.label, cross);
+  const cross = right && !right.thread && !(band.meets && right.meets) ? make("span", "cross", "✕") : null;
+  const broken = band.meets ? "" : " broken";
+  if (band.thread) return make("div", `thread${broken}`, cross);
+  const end = (other, joined, threaded) => (other?.thread ? ` ${threaded}` : band.meets && other?.meets ? ` ${joined}` : "");
+  return make("div", `band${broken}${end(right, "joined", "leads-on")}${end(left, "joins", "goes-on")}`, band.label, cross);
 }
 
 /** Every cell of a lane, those that changed marked. */

@@ -52,10 +52,19 @@ function livesOf(steps, lanes) {
   });
 }
 
-/** The band of each lane in a step: the collective that ends there, and whether the lanes met in it. */
+/**
+ * The band of each lane in a step: the collective that ends there, and whether the lanes met in it. Between two lanes that are no neighbours, a
+ * thread leads on through those that are in none.
+ */
 function bandsOf({ events }, lanes) {
-  const bands = lanes.map((_, lane) => events.find((event) => event.lane === lane && ["complete", "mismatch"].includes(event.kind)));
-  return bands.map((band) => band && { label: written(band.collective), meets: band.kind === "complete" });
+  const ends = lanes.map((_, lane) => events.find((event) => event.lane === lane && ["complete", "mismatch"].includes(event.kind)));
+  const last = ends.findLastIndex(Boolean);
+  let meets = null;
+  return ends.map((end, lane) => {
+    if (end) meets = end.kind === "complete";
+    if (end) return { label: written(end.collective), meets };
+    return meets !== null && lane < last ? { thread: true, meets } : undefined;
+  });
 }
 
 /** The view of a way; `known` is a counterexample whose marks hold as far as the way follows it. */
