@@ -133,7 +133,8 @@ fn traces_of_two_groups_only_count_on() {
                 let mut again = counted.clone();
                 if matches!(step, two_groups::pair::Action::Round(_)) && counted.epoch == Epoch(0) {
                     let mut fresh = renamed.clone();
-                    [&mut again, &mut fresh].map(Pair::rebase);
+                    again.rebase();
+                    fresh.rebase();
                     assert!(again == fresh, "{step:?}\n{again:?}\n{fresh:?}");
                 }
             }
