@@ -181,21 +181,28 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
     #[must_use]
     pub fn after(&self, setting: &Setting, action: &Action) -> Self {
         let mut next = self.clone();
-        next.take_as_counted(setting, action);
-        if matches!(action, Action::Round(_)) && next.violation.is_none() {
-            next.rebase();
-        }
+        next.step(setting, action, true);
         next
     }
 
     /// Takes a step and leaves the counters as the ranks count them.
     pub fn take_as_counted(&mut self, setting: &Setting, action: &Action) {
+        self.step(setting, action, false);
+    }
+
+    /// Takes a step; `renames` says whether a round renames the counters.
+    fn step(&mut self, setting: &Setting, action: &Action, renames: bool) {
         if setting.interleaving == Interleaving::FixedOrder && !action.interrupts() {
             let (side, rank) = action.rank(setting);
             self.block = rank.map(|rank| (side, rank));
         }
         match self.take(setting, action) {
-            Ok(()) => self.tidy(setting),
+            Ok(()) => {
+                if renames && matches!(action, Action::Round(_)) {
+                    self.rebase();
+                }
+                self.tidy(setting);
+            }
             Err(property) => self.violation = Some(property),
         }
     }
