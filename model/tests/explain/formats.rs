@@ -233,7 +233,7 @@ fn crash() -> Trace {
 fn explain_ends_the_lane_of_a_rank_that_crashes() {
     let text = drawn(&crash(), Format::Text);
     assert_eq!((text.matches("✕ ends here").count(), text.matches("○ begins").count()), (1, 1), "{text}");
-    assert!(text.contains("━━ Vote[20] ━━") && !text.contains("alive true → false"), "{text}");
+    assert!(text.contains("━━ Vote[21] ━━") && !text.contains("alive true → false"), "{text}");
     let svg = drawn(&crash(), Format::Svg);
     let count = |class: &str| svg.matches(&format!("class=\"{class}\"")).count();
     let completed = text.matches("━━ ").count();
