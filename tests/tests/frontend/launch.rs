@@ -89,7 +89,7 @@ fn launch_takes_no_requests_before_every_rank_is_ready() {
 fn launch_a_child_is_not_started_by_hand() {
     let scratch = Scratch::new();
     let line = "child --role decode --rank 0 --size 1 --peers 1 --epoch 1 --deployment 1 --front 1 --control-socket x --run-directory x --model x --device cpu \
-                --transport shm --handshake-tries 1 --mode normal --slots 1 --pages 1 --page-size 16 --chunk-tokens 16";
+                --transport shm --handshake-tries 1 --mode normal --slots 1 --pages 1 --page-size 16 --chunk-tokens 16 --fabric shm";
     let (code, _, errors) = output(&mut scratch.command(&line.split_whitespace().collect::<Vec<_>>()));
     assert_eq!(code, 1);
     assert!(errors.contains("its ranks are started by it, not by hand"), "{errors}");
