@@ -11,7 +11,7 @@ use lockstep_model::epochs::model::EpochsModel;
 use lockstep_model::epochs::setting::EpochsSetting;
 use lockstep_model::explain::{PathError, path};
 use lockstep_model::explore::{Explorable, drawn};
-use lockstep_model::runs::{Purpose, Run, registry};
+use lockstep_model::runs::{Purpose, Run, Tier, registry};
 use lockstep_model::traces::whose;
 use lockstep_runtime::rank::{Departure, rehearse};
 use lockstep_spec::decode::rules::Shipped;
@@ -74,7 +74,7 @@ fn tour_all(names: &[(&str, usize)]) {
 
 fn every_arc_of(points: &Points) {
     let runs = registry().runs;
-    let proofs = proofs(&runs, points.role, "2x2");
+    let proofs = proofs(&runs, points.role, "2x2").into_iter().filter(|run| run.tier != Tier::Nightly);
     let arcs =
         points.names().into_iter().filter(|point| point.contains(" → ") && !point.contains("not drawn"));
     let mut wanted: BTreeSet<String> = arcs.collect();

@@ -308,7 +308,6 @@ fn taken<'a>(
 ) -> Result<&'a [u8], FabricError> {
     let ToDecode::Page { held: Some(held), .. } = message else { return Ok(body) };
     require_no_body(body)?;
-    page.clear();
     cells.ok_or(FabricError::Malformed("a page in a cell where there are none"))?.read(*held, page)?;
     outbox.push(Frame::new(&ToPrefill::Taken { cell: held.cell }, Vec::new())?, Duration::ZERO)?;
     Ok(page)

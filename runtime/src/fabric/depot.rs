@@ -4,72 +4,76 @@
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-
-use memmap2::MmapRaw;
 
 use super::error::FabricError;
 use super::frame::{Held, Sizes};
-use crate::memory_file;
+use crate::group::Mapping;
 
 /// Most cells of a connection, and the most bytes that they take together, unless a page alone takes more.
 const MOST_CELLS: usize = 64;
 const MOST_BYTES: usize = 64 << 20;
 
-/// The memory, as either end has mapped it.
+/// The memory, as either end has mapped it. All access is atomic: a writer that does not wait for a cell yields a page with a wrong checksum.
 #[derive(Debug)]
 pub(super) struct Cells {
-    map: MmapRaw,
+    map: Mapping,
     sizes: Sizes,
 }
 
 impl Cells {
     /// Maps memory of these sizes; `InvalidData` if it has others.
     pub(super) fn open(file: OwnedFd, sizes: Sizes) -> io::Result<Self> {
-        let [count, each] = [sizes.cells, sizes.cell_bytes].map(|size| usize::try_from(size).ok());
-        let bytes = count.zip(each).and_then(|(count, each)| count.checked_mul(each));
-        let map = memory_file::map(file, |found| bytes.is_some_and(|bytes| bytes > 0 && bytes == found))?;
-        Ok(Self { map, sizes })
+        let map = Mapping::open(file)?;
+        let fits = sizes.cells > 0 && words_of(sizes) == Some(map.atomics().len());
+        if fits { Ok(Self { map, sizes }) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
-    /// Where a cell begins, if there is such a cell and it holds so many bytes.
-    fn place(&self, Held { cell, bytes }: Held) -> Option<*mut u8> {
+    /// The words of a page, if there is such a cell and it holds as much.
+    fn words(&self, Held { cell, bytes }: Held) -> Option<&[AtomicU64]> {
         let Sizes { cells, cell_bytes } = self.sizes;
-        let fits = cell < cells && bytes <= cell_bytes;
-        let start = usize::try_from(u64::from(cell) * u64::from(cell_bytes)).ok().filter(|_| fits)?;
-        Some(self.map.as_mut_ptr().wrapping_add(start))
+        let each = words_in(cell_bytes);
+        let start = usize::try_from(cell).ok().filter(|_| cell < cells && bytes <= cell_bytes)? * each;
+        self.map.atomics().get(start..start + words_in(bytes))
     }
 
-    /// Copies `page`, as long as `held` says, into a cell.
-    #[expect(unsafe_code, reason = "mapped memory is reached through a pointer")]
+    /// Copies a page, which is as long as `held` says, into a cell.
     fn write(&self, held: Held, page: &[u8]) -> bool {
-        let Some(place) = self.place(held) else { return false };
-        let bytes = page.len().min(held.bytes as usize);
-        // SAFETY: the mapping is as long as its sizes say, its file is sealed against shrinking, and `place` has checked cell and length;
-        // `page` is memory of this process alone. The cell is free: its reader has given it back, over the stream.
-        unsafe { std::ptr::copy_nonoverlapping(page.as_ptr(), place, bytes) };
+        let Some(words) = self.words(held) else { return false };
+        let (whole, rest) = page.as_chunks();
+        let mut last = [0; size_of::<u64>()];
+        last[..rest.len()].copy_from_slice(rest);
+        let values = whole.iter().chain([&last]).map(|bytes| u64::from_le_bytes(*bytes));
+        // The stream orders them: the head that names the cell is sent behind, and the cell came back over it.
+        words.iter().zip(values).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         true
     }
 
-    /// Copies what a cell holds to the end of `page`.
+    /// Copies what a cell holds to `page`.
     ///
     /// # Errors
     /// `Malformed` if there is no such cell, or it is shorter.
-    #[expect(unsafe_code, reason = "mapped memory is reached through a pointer")]
     pub(super) fn read(&self, held: Held, page: &mut Vec<u8>) -> Result<(), FabricError> {
-        let nowhere = FabricError::Malformed("a page in a cell that there is not");
-        let bytes = usize::try_from(held.bytes).map_err(|_| nowhere.clone())?;
-        let place = self.place(held).ok_or(nowhere)?;
-        page.reserve(bytes);
-        // SAFETY: the bounds are checked as above, and `page` has room for as many bytes, which the copy initialises. The writer filled the
-        // cell before it sent the head that names it, and does not touch it until it is given back; one that does all the same yields a page
-        // with a wrong checksum.
-        unsafe {
-            std::ptr::copy_nonoverlapping(place, page.as_mut_ptr().add(page.len()), bytes);
-            page.set_len(page.len() + bytes);
+        let words = self.words(held).ok_or(FabricError::Malformed("a page in a cell that there is not"))?;
+        page.resize(size_of_val(words), 0);
+        let (places, _) = page.as_chunks_mut();
+        for (place, word) in places.iter_mut().zip(words) {
+            *place = word.load(Ordering::Relaxed).to_le_bytes();
         }
+        page.truncate(held.bytes as usize);
         Ok(())
     }
+}
+
+/// Words that so many bytes take.
+fn words_in(bytes: u32) -> usize {
+    (bytes as usize).div_ceil(size_of::<u64>())
+}
+
+/// Words of memory of these sizes.
+fn words_of(sizes: Sizes) -> Option<usize> {
+    usize::try_from(sizes.cells).ok()?.checked_mul(words_in(sizes.cell_bytes))
 }
 
 /// The writer's end.
@@ -83,15 +87,14 @@ impl Depot {
     /// Makes memory for pages of up to `page_bytes`, and the file by which the reader maps it.
     pub(super) fn create(page_bytes: usize) -> io::Result<(Self, OwnedFd)> {
         let count = (MOST_BYTES / page_bytes.max(1)).clamp(1, MOST_CELLS);
-        let bytes = page_bytes.checked_mul(count).ok_or(ErrorKind::InvalidInput)?;
         let [cells, cell_bytes] = [count, page_bytes].map(u32::try_from);
         let sizes = Sizes {
             cells: cells.map_err(io::Error::other)?,
             cell_bytes: cell_bytes.map_err(io::Error::other)?,
         };
-        let file = memory_file::create("lockstep-pages", bytes)?;
-        let cells = Cells::open(file.try_clone()?, sizes)?;
-        Ok((Self { cells, free: Mutex::new((0..sizes.cells).collect()) }, file))
+        let (map, file) = Mapping::create(words_of(sizes).ok_or(ErrorKind::InvalidInput)?)?;
+        let free = Mutex::new((0..sizes.cells).collect());
+        Ok((Self { cells: Cells { map, sizes }, free }, file))
     }
 
     /// Its sizes.
@@ -155,7 +158,7 @@ mod tests {
         for held in [Held { cell: depot.sizes().cells, bytes: 1 }, Held { cell: 0, bytes: 17 }] {
             assert!(matches!(reader.read(held, &mut Vec::new()), Err(FabricError::Malformed(_))));
         }
-        let more = Sizes { cell_bytes: 17, ..depot.sizes() };
+        let more = Sizes { cell_bytes: 24, ..depot.sizes() };
         assert_eq!(Cells::open(file, more).unwrap_err().kind(), ErrorKind::InvalidData);
     }
 }

@@ -42,6 +42,7 @@ pub use frame::Operation;
 pub use line::{Line, Mailed, Posting, Wire};
 pub use member::Member;
 pub use mesh::{Mesh, Sockets, TcpMesh};
+pub(crate) use shared::Mapping;
 pub use shared::SharedMemory;
 pub use stream::Stream;
 pub use tag::Tag;

@@ -18,20 +18,20 @@ const BELL_BYTES: usize = LINE * 8;
 
 /// A mapped block.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     map: MmapRaw,
     words: usize,
 }
 
 impl Mapping {
     /// Makes a block of so many words, all zero, and the file by which others can map it. Its memory is there: none is asked for later.
-    pub(super) fn create(words: usize) -> io::Result<(Self, OwnedFd)> {
+    pub(crate) fn create(words: usize) -> io::Result<(Self, OwnedFd)> {
         let file = memory_file::create("lockstep-group", BELL_BYTES + words * 8)?;
         Ok((Self::open(file.try_clone()?)?, file))
     }
 
     /// Maps the block of a peer; `InvalidData` if it is none.
-    pub(super) fn open(file: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn open(file: OwnedFd) -> io::Result<Self> {
         let mut words = 0;
         let map = memory_file::map(file, |bytes| {
             let rest = bytes.checked_sub(BELL_BYTES).filter(|rest| rest.is_multiple_of(8));
@@ -41,8 +41,9 @@ impl Mapping {
         Ok(Self { map, words })
     }
 
+    /// The words.
     #[expect(unsafe_code, reason = "mapped memory is reached through a pointer")]
-    fn atomics(&self) -> &[AtomicU64] {
+    pub(crate) fn atomics(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is BELL_BYTES + words * 8 bytes long, readable and writable, and lives as long as `self`; its file is sealed
         // against shrinking, so every byte stays there. Mappings begin at a page, and BELL_BYTES is a multiple of 8, so the words are
         // aligned. They are zeroed or written by such atomics only, and every bit pattern is a valid AtomicU64.

@@ -25,3 +25,4 @@ mod mapping;
 mod tests;
 
 pub use handover::SharedMemory;
+pub(crate) use mapping::Mapping;
