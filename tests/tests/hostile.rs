@@ -116,6 +116,15 @@ proptest! {
     }
 }
 
+/// The library panics at it.
+#[test]
+fn hostile_decoder_of_a_tokenizer_is_refused() {
+    let text = String::from_utf8(original(FILES[2])).unwrap();
+    let (before, after) = text.split_once("\"decoder\": {").unwrap();
+    let broken = format!("{before}\"decoder\": {{ \"type\" {after}");
+    assert!(Text::load(spoilt(FILES[2], broken.as_bytes()).path()).is_err());
+}
+
 #[test]
 fn hostile_files_would_be_noticed_if_they_were_taken_whole() {
     let directory = spoilt(FILES[0], &original(FILES[0]));

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::de::IgnoredAny;
 use tokenizers::Tokenizer;
 
 use super::detokenizer::Detokenizer;
@@ -33,6 +34,13 @@ pub enum TextError {
     NotIncremental,
 }
 
+/// Reads a tokenizer. The library takes it for granted that a decoder in it is JSON, and panics where it is not.
+fn read(path: &Path) -> Result<Tokenizer, tokenizers::Error> {
+    let text = std::fs::read(path)?;
+    let _json: IgnoredAny = serde_json::from_slice(&text)?;
+    Tokenizer::from_bytes(text)
+}
+
 /// The tokenizer of a model directory; cheap to clone and to share between threads.
 #[derive(Clone, Debug)]
 pub struct Text {
@@ -46,7 +54,7 @@ impl Text {
     /// [`TextError::Load`].
     pub fn load(directory: &Path) -> Result<Self, TextError> {
         let path = directory.join("tokenizer.json");
-        match Tokenizer::from_file(&path) {
+        match read(&path) {
             Ok(tokenizer) => Ok(Self { tokenizer: Arc::new(tokenizer) }),
             Err(source) => Err(TextError::Load { path, source }),
         }
