@@ -20,7 +20,7 @@ use super::grants::{Body, DecodeInbound, Grants};
 use super::leg::{Leg, Pair};
 use super::outbox::{Ending, Outbox};
 use super::socket::Socket;
-use crate::memory_file;
+use crate::handover;
 use crate::socket::{after, is_transient, write_by};
 
 /// Most messages that wait to be written: they are small, and a hello of every slot must fit.
@@ -239,7 +239,7 @@ impl Shared {
     fn map(&self, stream: &Socket, sizes: Sizes, until: Instant) -> Result<Cells, FabricError> {
         let failed = |error| FabricError::io("receiving the memory of the prefill rank", &error);
         loop {
-            match memory_file::take(&stream.0) {
+            match handover::take(&stream.0) {
                 Ok(Some(file)) => {
                     return Cells::open(file, sizes)
                         .map_err(|_| FabricError::Malformed("memory for pages of another size"));
@@ -287,7 +287,7 @@ impl Shared {
         let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, tick)), self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {
-                let body = taken(&message, body, (cells, outbox), &mut page)?;
+                let body = self.taken(&message, body, (cells, outbox), &mut page)?;
                 // Before the lock: a revocation need not wait for a checksum.
                 let body = Body { bytes: body, is_whole: is_whole(&message, body) };
                 self.grants().receive(message, body)
@@ -297,18 +297,20 @@ impl Shared {
             }
         }
     }
-}
 
-/// The bytes of a page: its frame's body, or what a cell holds, which is free from here on.
-fn taken<'a>(
-    message: &ToDecode,
-    body: &'a [u8],
-    (cells, outbox): (Option<&Cells>, &Outbox),
-    page: &'a mut Vec<u8>,
-) -> Result<&'a [u8], FabricError> {
-    let ToDecode::Page { held: Some(held), .. } = message else { return Ok(body) };
-    require_no_body(body)?;
-    cells.ok_or(FabricError::Malformed("a page in a cell where there are none"))?.read(*held, page)?;
-    outbox.push(Frame::new(&ToPrefill::Taken { cell: held.cell }, Vec::new())?, Duration::ZERO)?;
-    Ok(page)
+    /// The bytes of a page: its frame's body, or what a cell holds, which is free from here on.
+    fn taken<'a>(
+        &self,
+        message: &ToDecode,
+        body: &'a [u8],
+        (cells, outbox): (Option<&Cells>, &Outbox),
+        page: &'a mut Vec<u8>,
+    ) -> Result<&'a [u8], FabricError> {
+        let ToDecode::Page { held: Some(held), .. } = message else { return Ok(body) };
+        require_no_body(body)?;
+        self.limits.check_page(held.bytes as usize)?;
+        cells.ok_or(FabricError::Malformed("a page in a cell where there are none"))?.read(*held, page)?;
+        outbox.push(Frame::new(&ToPrefill::Taken { cell: held.cell }, Vec::new())?, Duration::ZERO)?;
+        Ok(page)
+    }
 }

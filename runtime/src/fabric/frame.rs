@@ -69,6 +69,11 @@ impl FabricLimits {
         self.pages_per_leg.saturating_mul(PAGE_NUMBER_BYTES).saturating_add(FIXED_HEAD_BYTES + REASON_BYTES)
     }
 
+    /// Refuses a longer page than there may be.
+    pub(super) fn check_page(&self, bytes: usize) -> Result<(), FabricError> {
+        check("a page", bytes, self.page_bytes)
+    }
+
     /// Refuses more pages than one leg may have.
     pub(super) fn check_pages(&self, pages: usize) -> Result<(), FabricError> {
         check("a page list", pages, self.pages_per_leg)
@@ -219,7 +224,7 @@ impl<R: Read> Incoming<R> {
         require_checksum(&prefix[..LENGTHS_BYTES], of_lengths)?;
         let [head, body] = [head, body].map(|length| usize::try_from(length).unwrap_or(usize::MAX));
         check("a frame's head", head, self.limits.head_bytes())?;
-        check("a page", body, self.limits.page_bytes)?;
+        self.limits.check_page(body)?;
         fill(&mut self.input, &mut self.head, head)?;
         require_checksum(&self.head, of_head)?;
         fill(&mut self.input, &mut self.body, body)?;

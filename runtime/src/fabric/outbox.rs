@@ -13,7 +13,7 @@ use super::error::FabricError;
 use super::frame::Frame;
 use super::leg::Leg;
 use super::socket::Socket;
-use crate::memory_file;
+use crate::handover;
 use crate::socket::{after, is_hangup, write_by};
 
 #[derive(Debug, Default)]
@@ -134,7 +134,7 @@ impl Drop for Ending<'_> {
 
 /// Sends the file of a frame that has one.
 fn give(stream: &Socket, file: Option<&OwnedFd>) -> Result<(), (usize, io::Error)> {
-    file.map_or(Ok(()), |file| memory_file::give(&stream.0, file).map_err(|error| (0, error)))
+    file.map_or(Ok(()), |file| handover::give(&stream.0, file).map_err(|error| (0, error)))
 }
 
 fn cause(error: &io::Error) -> FabricError {

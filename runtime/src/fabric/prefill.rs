@@ -153,10 +153,7 @@ impl PrefillLink {
     /// `Disconnected` or `OtherEpoch` if the leg's decode rank is gone; `QueueFull` after the
     /// enqueue deadline; `Oversize`.
     pub fn write_page(&self, leg: Leg, index: u32, page: u32, bytes: Vec<u8>) -> Result<(), FabricError> {
-        let (length, limit) = (bytes.len(), self.0.limits.page_bytes);
-        if length > limit {
-            return Err(FabricError::Oversize { what: "a page", length, limit });
-        }
+        self.0.limits.check_page(bytes.len())?;
         let link = self.0.connected(leg)?;
         let checksum = checksum(leg, index, page, &bytes);
         let held = link.depot.as_ref().and_then(|depot| depot.put(&bytes));

@@ -75,9 +75,7 @@ fn decode_closes_on_garbage_and_says_so(room: &Room) {
     let listener = room.listener();
     let (decode, heard) = decode(&room.address, RETRY);
     let peer = RawPeer::answer(&listener);
-    decode.hello(LEG).unwrap();
-    peer.accept_leg(LEG);
-    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+    peer.shake(&decode, &heard, LEG);
     (&peer.stream).write_all(&[0xa5; 4096]).unwrap();
     let Heard::LegFailed(LEG, LegFailure::Disconnected(why)) = next(&heard) else {
         panic!("the leg fails");

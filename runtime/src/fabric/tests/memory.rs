@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::support::{CALLER, Heard, LEG, LIMITS, RETRY, RawPeer, Room, decode, grant, next, prefill};
 use crate::fabric::depot::Cells;
-use crate::fabric::frame::{Held, ToDecode, ToPrefill, VERSION, checksum};
+use crate::fabric::frame::{Held, ToDecode, ToPrefill, VERSION};
 use crate::fabric::{FabricError, FabricKind, LegFailure};
 
 /// Where the next page lies, and the page if that is a cell.
@@ -42,21 +42,20 @@ fn memory_has_pages_until_no_cell_is_free_and_the_stream_has_the_others() {
 
 #[test]
 fn memory_that_there_is_not_ends_the_connection() {
-    let room = Room::of(FabricKind::Shm);
-    let listener = room.listener();
-    let (decode, heard) = decode(&room.address, RETRY);
-    let peer = RawPeer::answer(&listener);
-    decode.hello(LEG).unwrap();
-    peer.accept_leg(LEG);
-    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
-    decode.publish(LEG, &[40]).unwrap();
-    let held = Some(Held { cell: 0, bytes: 2 });
-    peer.send(
-        &ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: checksum(LEG, 0, 40, b"kv"), held },
-        &[],
-    );
-    let why = FabricError::Malformed("a page in a cell where there are none");
-    assert_eq!(next(&heard), Heard::LegFailed(LEG, LegFailure::Disconnected(why)));
+    let nowhere = FabricError::Malformed("a page in a cell where there are none");
+    let (length, limit) = (LIMITS.page_bytes + 1, LIMITS.page_bytes);
+    let long = FabricError::Oversize { what: "a page", length, limit };
+    for (bytes, why) in [(2, nowhere), (length, long)] {
+        let room = Room::of(FabricKind::Shm);
+        let listener = room.listener();
+        let (decode, heard) = decode(&room.address, RETRY);
+        let peer = RawPeer::answer(&listener);
+        peer.shake(&decode, &heard, LEG);
+        decode.publish(LEG, &[40]).unwrap();
+        let held = Some(Held { cell: 0, bytes: bytes.try_into().unwrap() });
+        peer.send(&ToDecode::Page { leg: LEG, index: 0, page: 40, checksum: 0, held }, &[]);
+        assert_eq!(next(&heard), Heard::LegFailed(LEG, LegFailure::Disconnected(why)));
+    }
 }
 
 #[test]

@@ -83,9 +83,7 @@ fn page_with_a_wrong_checksum_is_reported_and_withheld(room: &Room) {
     let listener = room.listener();
     let (decode, heard) = decode(&room.address, RETRY);
     let peer = RawPeer::answer(&listener);
-    decode.hello(LEG).unwrap();
-    peer.accept_leg(LEG);
-    assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
+    peer.shake(&decode, &heard, LEG);
     decode.publish(LEG, &[40]).unwrap();
     assert!(matches!(peer.receive(), ToPrefill::List { .. }));
     let right = checksum(LEG, 0, 40, b"kv");

@@ -21,7 +21,7 @@ use crate::fabric::{
     Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Leg, Pair,
     PrefillFabric, PrefillInbound, Retry, Row,
 };
-use crate::memory_file;
+use crate::handover;
 use crate::socket::reserved_port;
 
 pub(super) const WAIT: Duration = Duration::from_secs(5);
@@ -188,10 +188,17 @@ impl RawPeer {
         self.send(&ToDecode::HelloAck { leg }, &[]);
     }
 
+    /// Brings a leg of `decode` through its handshake.
+    pub(super) fn shake(&self, decode: &DecodeFabric, heard: &Receiver<Heard>, leg: Leg) {
+        decode.hello(leg).unwrap();
+        self.accept_leg(leg);
+        assert_eq!(next(heard), Heard::HandshakeReady(leg));
+    }
+
     /// Takes the answer to the opening, and the memory that comes with it.
     pub(super) fn opened(&self) -> Option<Cells> {
         let ToDecode::Opened { memory, .. } = self.receive() else { panic!("no answer to the opening") };
-        let file = || memory_file::take(&self.stream.0).unwrap().unwrap();
+        let file = || handover::take(&self.stream.0).unwrap().unwrap();
         memory.map(|sizes| Cells::open(file(), sizes).unwrap())
     }
 

@@ -17,7 +17,7 @@ use crate::group::line::{Line, Posting};
 use crate::group::member::Member;
 use crate::group::tag::Tag;
 use crate::group::transport::Transport;
-use crate::memory_file;
+use crate::handover;
 use crate::socket::{after, is_transient};
 
 /// Words of a ring: what fits goes through in one piece, and 512 KiB are enough for any longer one to go through in few.
@@ -72,7 +72,7 @@ impl SharedMemory {
             streams.into_iter().enumerate().filter_map(|(rank, stream)| Some((rank, stream?))).collect();
         for (_, stream) in &peers {
             // A peer that is gone is noticed when its own block does not come.
-            drop(memory_file::give(stream, &file));
+            drop(handover::give(stream, &file));
         }
         let mut blocks = vec![Arc::clone(&own); size];
         for (peer, stream) in &peers {
@@ -131,7 +131,7 @@ fn take(rank: usize, stream: &UnixStream, deadline: Duration, until: Instant) ->
             return Err(GroupError::Missing { rank, waited: deadline, last: None });
         }
         stream.set_read_timeout(Some(left)).map_err(failed)?;
-        match memory_file::take(stream) {
+        match handover::take(stream) {
             Ok(Some(file)) => return Mapping::open(file).map_err(|error| unusable(rank, &error)),
             Ok(None) => return Err(GroupError::Gone { rank, last: None }),
             Err(error) if is_transient(error.kind()) => {}

@@ -1,20 +1,29 @@
-//! A block of memory that several processes have mapped: the one place with unsafe code.
+//! A block of memory that several processes have mapped, for ranks of a group and for pages of the fabric: the one place with unsafe code.
 //!
-//! All access is atomic, so what a peer writes, and when, can yield wrong values but never undefined behaviour.
+//! It is an anonymous file in memory, so that nothing is left behind however a process ends. It is sealed against growing and shrinking
+//! before it is handed over, and a block that is not is refused: no peer can take mapped memory away. All access is atomic, so what a
+//! peer writes, and when, can yield wrong values but never undefined behaviour.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
 use std::time::Instant;
 
-use memmap2::MmapRaw;
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate,
+    memfd_create,
+};
 use rustix::thread::futex;
 
 use super::board::{Block, LINE, Ordering};
-use crate::memory_file;
 
 /// Bytes before the words: the bell, and nothing else on its cache line.
 const BELL_BYTES: usize = LINE * 8;
+
+/// Seals that a block must have.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// A mapped block.
 #[derive(Debug)]
@@ -26,18 +35,22 @@ pub(crate) struct Mapping {
 impl Mapping {
     /// Makes a block of so many words, all zero, and the file by which others can map it. Its memory is there: none is asked for later.
     pub(crate) fn create(words: usize) -> io::Result<(Self, OwnedFd)> {
-        let file = memory_file::create("lockstep-group", BELL_BYTES + words * 8)?;
+        let bytes = u64::try_from(BELL_BYTES + words * 8).map_err(io::Error::other)?;
+        let file = memfd_create("lockstep", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, bytes)?;
+        fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        fcntl_add_seals(&file, SEALS)?;
         Ok((Self::open(file.try_clone()?)?, file))
     }
 
     /// Maps the block of a peer; `InvalidData` if it is none.
     pub(crate) fn open(file: OwnedFd) -> io::Result<Self> {
-        let mut words = 0;
-        let map = memory_file::map(file, |bytes| {
-            let rest = bytes.checked_sub(BELL_BYTES).filter(|rest| rest.is_multiple_of(8));
-            words = rest.unwrap_or_default() / 8;
-            rest.is_some()
-        })?;
+        // The seals first: what is sealed keeps its size.
+        let sealed = fcntl_get_seals(file.as_fd()).is_ok_and(|seals| seals.contains(SEALS));
+        let bytes = usize::try_from(fstat(&file)?.st_size).unwrap_or(0);
+        let words = bytes.checked_sub(BELL_BYTES).filter(|rest| sealed && rest.is_multiple_of(8));
+        let words = words.ok_or(io::ErrorKind::InvalidData)? / 8;
+        let map = MmapOptions::new().len(bytes).map_raw(&File::from(file))?;
         Ok(Self { map, words })
     }
 
@@ -102,7 +115,6 @@ impl Block for Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
     #[test]
     fn mapping_is_the_same_memory_for_all_who_open_it() {
