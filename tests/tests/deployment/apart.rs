@@ -187,7 +187,9 @@ fn apart_the_whole_decode_side_dies_and_another_takes_its_place() {
 fn apart_a_caller_that_drips_its_first_word_is_sent_away() {
     let (_port, server) = reserved_port();
     let prefill = prefill(server, "--tp 1");
-    let group = Answer::read(send(&server.to_string(), GROUP)).json();
+    let ask = || Answer::read(send(&server.to_string(), GROUP));
+    wait_for("the rank is registered", || ask().status == 200);
+    let group = ask().json();
     let line = SocketAddr::new(server.ip(), group["line_port"].as_u64().unwrap().try_into().unwrap());
     let mut caller = TcpStream::connect(line).unwrap();
     caller.set_read_timeout(Some(DRIP)).unwrap();
