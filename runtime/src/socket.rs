@@ -4,6 +4,7 @@
 //! Used by `group` while it forms and by `fabric`'s prefill side.
 
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,12 @@ impl Doorway {
             Err(error) if is_transient(error.kind()) => Ok(None),
             Err(error) => Err(at(&self.path, &error)),
         }
+    }
+}
+
+impl AsFd for Doorway {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
     }
 }
 

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::error::FabricError;
 use super::socket::Socket;
@@ -129,8 +132,14 @@ impl Gate {
         }
     }
 
-    /// The next waiting connection, or `None` when nobody waits.
-    pub(super) fn accept(&self) -> io::Result<Option<Socket>> {
+    /// The next connection; `None` if nobody came within `patience`.
+    pub(super) fn accept(&self, patience: Duration) -> io::Result<Option<Socket>> {
+        let patience = Timespec::try_from(patience).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&patience)) {
+            Ok(0) | Err(Errno::INTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
         match self {
             Self::Tcp(listener) => match listener.accept() {
                 Ok((stream, _)) => Socket::of(stream).map(Some),
@@ -138,6 +147,15 @@ impl Gate {
                 Err(error) => Err(error),
             },
             Self::Shm(doorway) | Self::Unix(doorway) => doorway.accept()?.map(Socket::of).transpose(),
+        }
+    }
+}
+
+impl AsFd for Gate {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Shm(doorway) | Self::Unix(doorway) => doorway.as_fd(),
         }
     }
 }

@@ -50,9 +50,9 @@ impl Porter {
     /// Answers callers until the fabric stops.
     pub(super) fn keep_door(mut self) {
         while self.guests.first().is_some_and(|guest| !guest.shared.is_stopping()) {
-            match self.gate.accept() {
+            match self.gate.accept(TICK) {
                 Ok(Some(stream)) => self.answer(stream),
-                Ok(None) => thread::sleep(TICK),
+                Ok(None) => {}
                 Err(error) => {
                     self.reject(FabricError::io("accepting a decode rank", &error));
                     thread::sleep(OPEN_DEADLINE);

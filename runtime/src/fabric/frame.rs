@@ -23,8 +23,8 @@ pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"LSfb");
 /// Version of the messages below.
 pub(super) const VERSION: u32 = 5;
 
-/// How often a connection looks up from its socket.
-pub(super) const TICK: Duration = Duration::from_millis(20);
+/// How often a thread looks up from its socket: rarely enough that an idle deployment costs little.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 const LENGTHS_BYTES: usize = 8;
 const PREFIX_BYTES: usize = LENGTHS_BYTES + 8;

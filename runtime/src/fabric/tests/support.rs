@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::fabric::LegFailure;
 use crate::fabric::address::Gate;
 use crate::fabric::depot::Cells;
-use crate::fabric::frame::{Frame, Incoming, MAGIC, ToDecode, ToPrefill, VERSION};
+use crate::fabric::frame::{Frame, Incoming, MAGIC, TICK, ToDecode, ToPrefill, VERSION};
 use crate::fabric::socket::Socket;
 use crate::fabric::{
     Address, Caller, DecodeFabric, DecodeInbound, FabricError, FabricKind, FabricLimits, Leg, Pair,
@@ -229,7 +229,7 @@ impl RawPeer {
 fn accept(listener: &Gate) -> Socket {
     let until = Instant::now() + WAIT;
     loop {
-        if let Some(stream) = listener.accept().unwrap() {
+        if let Some(stream) = listener.accept(TICK).unwrap() {
             return stream;
         }
         assert!(Instant::now() < until, "a caller in time");
