@@ -17,6 +17,6 @@ mod nccl;
 pub mod survey;
 
 pub use available::{Missing, collectives_available, device_count};
-pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Reduction, Watch};
+pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Watch};
 pub use device::{Cuda, CudaBuffer, CudaError};
 pub use graph::{Fence, Graph};

@@ -27,6 +27,15 @@ pub struct Seat {
     pub size: usize,
 }
 
+/// What a reduction does with the ranks' elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    /// The smallest: of votes, and of bids for tokens.
+    Min,
+    /// The sum: of the ranks' parts of a layer.
+    Sum,
+}
+
 /// A device that may be in a group. By default it cannot: what its rank combines with others goes by way of the hosts.
 pub trait Grouped: Device {
     /// Whether it can join a group.
@@ -61,11 +70,11 @@ pub trait Grouped: Device {
     /// Leaves its group, if it is in one, without a word to the others.
     fn leave(&mut self) {}
 
-    /// Replaces `summand` by its sum over the group, now or later but in order; `false` if it is in none.
+    /// Combines a buffer with those of the group, element by element and in place, now or later but in order; `false` if it is in none.
     ///
     /// # Errors
     /// If the device refuses it. That a peer does not come shows in [`settle`](Self::settle).
-    fn all_reduce_sum(&mut self, _summand: &mut Self::Buffer) -> Result<bool, GroupTrouble> {
+    fn all_reduce(&mut self, _: Reduction, _buffer: &mut Self::Buffer) -> Result<bool, GroupTrouble> {
         Ok(false)
     }
 

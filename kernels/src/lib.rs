@@ -30,7 +30,7 @@ pub use architecture::Architecture;
 pub use call::{Buffer, Call, CallError};
 pub use device::Device;
 pub use element::{Element, Plain};
-pub use group::{Captures, GroupTrouble, Grouped, NAME_BYTES, Seat};
+pub use group::{Captures, GroupTrouble, Grouped, NAME_BYTES, Reduction, Seat};
 pub use kernel::{Entry, Kernel};
 pub use launch::{Launch, LaunchError};
 pub use operations::Operation;

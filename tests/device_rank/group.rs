@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, CudaError, GroupId, Member, Reduction, Watch};
-use lockstep_kernels::{Device, Element};
+use lockstep_kernels::cuda::{Communicator, Cuda, CudaBuffer, CudaError, GroupId, Member, Watch};
+use lockstep_kernels::{Device, Element, Reduction};
 use serde_json::{Value, json};
 
 /// Rounds of a measurement, and words of its vote.

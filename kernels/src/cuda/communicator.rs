@@ -27,6 +27,7 @@ use super::lane::Lane;
 use super::nccl::{self, Answer, Handle, Held, Raw, Trouble};
 use crate::call::Buffer;
 use crate::element::Element;
+use crate::group::Reduction;
 
 pub use error::{CommunicatorError, Member};
 
@@ -51,15 +52,6 @@ impl GroupId {
         let nobody = Member { rank: 0, size: 0 };
         nccl::unique_id().map(Self).map_err(|trouble| trouble.during(nobody, "name a group", 0))
     }
-}
-
-/// What a reduction does with the ranks' elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reduction {
-    /// The smallest: of votes, and of bids for tokens.
-    Min,
-    /// The sum: of the ranks' parts of a layer.
-    Sum,
 }
 
 /// A rank's end of a communicator. It enters collectives from one thread; a [`Watch`] of it may be anywhere.

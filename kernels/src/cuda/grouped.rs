@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::available::collectives_available;
-use super::communicator::{Communicator, GroupId, Member, Reduction};
+use super::communicator::{Communicator, GroupId, Member};
 use super::device::{Cuda, CudaBuffer};
 use crate::device::Device;
-use crate::group::{GroupTrouble, Grouped, NAME_BYTES, Seat};
+use crate::group::{GroupTrouble, Grouped, NAME_BYTES, Reduction, Seat};
 
 impl Grouped for Cuda {
     fn joins(&self) -> Result<(), GroupTrouble> {
@@ -36,9 +36,9 @@ impl Grouped for Cuda {
         self.communicator = None;
     }
 
-    fn all_reduce_sum(&mut self, summand: &mut CudaBuffer) -> Result<bool, GroupTrouble> {
+    fn all_reduce(&mut self, reduction: Reduction, buffer: &mut CudaBuffer) -> Result<bool, GroupTrouble> {
         let Some(communicator) = &mut self.communicator else { return Ok(false) };
-        communicator.all_reduce(Reduction::Sum, summand)?;
+        communicator.all_reduce(reduction, buffer)?;
         Ok(true)
     }
 

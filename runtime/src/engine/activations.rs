@@ -5,36 +5,38 @@ use super::config::{Config, Shard};
 
 /// Memory of one pass after another; each operation makes its output as long as the batch asks for.
 #[derive(Debug)]
-pub(super) struct Activations<T> {
+pub(super) struct Activations<B: Backend> {
     /// The residual stream, `[positions, hidden]`.
-    pub(super) hidden: T,
+    pub(super) hidden: B::Buffer,
     /// The same, normalised for what comes next.
-    pub(super) normed: T,
+    pub(super) normed: B::Buffer,
     /// What half a layer adds to the stream, `[positions, hidden]`: this rank's part, then the group's sum.
-    pub(super) summand: T,
+    pub(super) summand: B::Buffer,
     /// `[positions, heads, head_dim]`, this rank's, as are the next three.
-    pub(super) queries: T,
+    pub(super) queries: B::Buffer,
     /// `[positions, kv_heads, head_dim]`.
-    pub(super) keys: T,
+    pub(super) keys: B::Buffer,
     /// `[positions, kv_heads, head_dim]`.
-    pub(super) values: T,
+    pub(super) values: B::Buffer,
     /// What the queries attend to, in their shape.
-    pub(super) attended: T,
+    pub(super) attended: B::Buffer,
     /// `[positions, feed_forward]`, this rank's, as are the next two.
-    pub(super) gate: T,
+    pub(super) gate: B::Buffer,
     /// `[positions, feed_forward]`.
-    pub(super) up: T,
+    pub(super) up: B::Buffer,
     /// `silu(gate) * up`.
-    pub(super) gated: T,
+    pub(super) gated: B::Buffer,
     /// The last positions of the rows, `[rows, hidden]`.
-    pub(super) last: T,
-    /// `[rows, vocabulary]`.
-    pub(super) logits: T,
+    pub(super) last: B::Buffer,
+    /// `[rows, tokens]`, this rank's part of the vocabulary.
+    pub(super) logits: B::Buffer,
+    /// Of the rows' tokens.
+    pub(super) choice: B::Choice,
 }
 
-impl<T> Activations<T> {
+impl<B: Backend> Activations<B> {
     /// Takes memory for batches of up to so many positions and rows; larger ones take more when they come.
-    pub(super) fn new<B: Backend<Buffer = T>>(
+    pub(super) fn new(
         backend: &mut B,
         (config, shard): (&Config, Shard),
         [positions, rows]: [usize; 2],
@@ -53,7 +55,8 @@ impl<T> Activations<T> {
             up: take(positions, shard.feed_forward)?,
             gated: take(positions, shard.feed_forward)?,
             last: take(rows, config.hidden)?,
-            logits: take(rows, config.vocabulary)?,
+            logits: take(rows, shard.tokens)?,
+            choice: backend.choice(rows)?,
         })
     }
 }

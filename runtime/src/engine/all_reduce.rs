@@ -1,10 +1,10 @@
-//! The one collective of the forward pass, as the engine sees it; transports implement it.
+//! The collectives of the forward pass, as the engine sees them; transports implement them.
 //!
-//! The engine enters it twice a layer. Every rank must enter the same calls in the same order with the same length.
+//! The engine enters a sum twice a layer, and a minimum at the end. Every rank must enter the same calls in the same order with the same length.
 
 use std::error::Error;
 
-/// A group of ranks that can add a vector up.
+/// A group of ranks that can combine vectors.
 pub trait AllReduce {
     /// This rank's place in the group, `0..size`.
     fn rank(&self) -> usize;
@@ -18,6 +18,12 @@ pub trait AllReduce {
     /// # Errors
     /// When a peer is gone, sent another length, or missed the transport's deadline. `data` is then unspecified.
     fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError>;
+
+    /// Replaces each of `bids` by the least of all ranks'.
+    ///
+    /// # Errors
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    fn all_reduce_min(&mut self, bids: &mut [u64]) -> Result<(), CollectiveError>;
 }
 
 /// A transport's own error, carried through the forward pass unchanged.
@@ -38,7 +44,7 @@ impl CollectiveError {
     }
 }
 
-/// The group of one rank: its sums are already complete.
+/// The group of one rank: what it has is already combined.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -52,6 +58,10 @@ impl AllReduce for Alone {
     }
 
     fn all_reduce_sum(&mut self, _data: &mut [f32]) -> Result<(), CollectiveError> {
+        Ok(())
+    }
+
+    fn all_reduce_min(&mut self, _bids: &mut [u64]) -> Result<(), CollectiveError> {
         Ok(())
     }
 }

@@ -14,7 +14,6 @@ use super::all_reduce::AllReduce;
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
-use super::draw::Draw;
 use super::weights::Tensor;
 
 const NO_GRAPHS: &str = "only CUDA devices capture forwards";
@@ -25,6 +24,8 @@ pub trait Backend: Send + 'static {
     type Buffer: Debug + Send;
     /// A batch in the form that the operations use.
     type Batch<'rows>: Debug + Send;
+    /// The choice of rows' tokens.
+    type Choice: Debug + Send;
     /// A captured forward.
     type Graph: Debug + Send;
 
@@ -137,17 +138,31 @@ pub trait Backend: Send + 'static {
         batch: &Self::Batch<'_>,
     ) -> Result<(), BackendError>;
 
-    /// The token of each row of `logits`, `vocabulary` elements each: drawn where `draws` says how, else the likeliest, as for rows beyond
-    /// its end; `None` for a row that is not finite.
+    /// Memory for the choice of up to so many rows' tokens; a choice of more takes more.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn choice(&mut self, rows: usize) -> Result<Self::Choice, BackendError>;
+
+    /// Chooses the token of each row of the batch, over the parts of all ranks: drawn where the batch says how, else the likeliest.
+    /// `logits` are `[rows, tokens]` of this rank's part of the vocabulary.
+    ///
+    /// # Errors
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    fn choose(
+        &mut self,
+        choice: &mut Self::Choice,
+        logits: &Self::Buffer,
+        shard: Shard,
+        batch: &Self::Batch<'_>,
+        group: &mut dyn AllReduce,
+    ) -> Result<(), ForwardError>;
+
+    /// The tokens that were chosen, once everything before has run; `None` for a row with a logit that is not finite.
     ///
     /// # Errors
     /// If the device fails.
-    fn choose(
-        &mut self,
-        logits: &Self::Buffer,
-        vocabulary: usize,
-        draws: &[Option<Draw>],
-    ) -> Result<Vec<Option<u32>>, BackendError>;
+    fn tokens(&mut self, choice: &Self::Choice) -> Result<Vec<Option<u32>>, BackendError>;
 
     /// The elements of an activation, once everything before has run.
     ///

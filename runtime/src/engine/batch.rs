@@ -7,6 +7,7 @@ use super::all_reduce::CollectiveError;
 use super::backend::BackendError;
 use super::cache::{CacheShape, Slot};
 use super::config::Config;
+use super::draw::Draw;
 
 /// One request's part of a batch: one token in decode, many in prefill or a chunk of it.
 #[derive(Clone, Copy, Debug)]
@@ -148,12 +149,14 @@ pub struct Batch<'rows> {
     pub shape: CacheShape,
     /// This rank's query heads.
     pub heads: usize,
+    /// How the rows' tokens are drawn; the likeliest is taken for those beyond its end.
+    pub draws: &'rows [Option<Draw>],
 }
 
 impl<'rows> Batch<'rows> {
     /// Checks rows against the model and the cache.
     pub(super) fn new(
-        rows: &'rows [Row<'rows>],
+        (rows, draws): (&'rows [Row<'rows>], &'rows [Option<Draw>]),
         config: &Config,
         shape: CacheShape,
         heads: usize,
@@ -165,7 +168,12 @@ impl<'rows> Batch<'rows> {
         let of_row = |(index, row)| row_places(index, row, shape.page_size);
         let places: Vec<_> = rows.iter().enumerate().flat_map(of_row).collect();
         check_slots(&places)?;
-        Ok(Self { rows, places, shape, heads })
+        Ok(Self { rows, places, shape, heads, draws })
+    }
+
+    /// How each row's token is drawn; `None` for the likeliest.
+    pub(super) fn draws(&self) -> impl Iterator<Item = Option<Draw>> {
+        self.draws.iter().copied().chain(std::iter::repeat(None)).take(self.rows.len())
     }
 
     /// Pages that hold the positions of a place's row up to it, in order, each with the number of positions in use.

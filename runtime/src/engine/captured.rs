@@ -1,9 +1,9 @@
 //! Decode forwards that a device has captured: for a few sizes of batch, each with memory of its own.
 //!
 //! ```text
-//!  batch of n rows, one position each ──▶ the smallest that holds n ──▶ refill its numbers ──▶ replay ──▶ its logits
+//!  batch of n rows, one position each ──▶ the smallest that holds n ──▶ refill its numbers ──▶ replay ──▶ its tokens
 //! ```
-//! A replay computes with what its buffers hold: tokens, positions and page lists are overwritten before it. Rows beyond
+//! A replay computes with what its buffers hold: tokens, positions, page lists and draws are overwritten before it. Rows beyond
 //! the batch have no page, so they write nothing to the cache; what they compute is not looked at.
 //!
 //! Which sizes there are follows from the group's configuration, and which is replayed from the batch: all ranks replay
@@ -23,7 +23,7 @@ pub(super) struct Captured<B: Backend> {
     // Before the buffers that it names.
     graph: B::Graph,
     batch: B::Batch<'static>,
-    pub(super) activations: Activations<B::Buffer>,
+    pub(super) activations: Activations<B>,
     rows: usize,
     /// The cache that it is captured with.
     cache: u64,
@@ -47,6 +47,7 @@ impl<B: Backend> Captured<B> {
                 batch: &batch,
                 cache: &mut *cache,
                 turns: &network.turns,
+                shard,
                 group,
                 activations: &mut activations,
             })
@@ -77,7 +78,7 @@ pub(super) fn sizes(largest: usize) -> impl Iterator<Item = usize> {
     doubled.take_while(move |&size| size < largest).chain((largest > 0).then_some(largest))
 }
 
-/// A group whose sums meet on the devices, or not at all.
+/// A group whose parts meet on the devices, or not at all.
 struct OnDevices(Shard);
 
 impl AllReduce for OnDevices {
@@ -91,6 +92,10 @@ impl AllReduce for OnDevices {
 
     fn all_reduce_sum(&mut self, _: &mut [f32]) -> Result<(), CollectiveError> {
         Err(CollectiveError::new("sums that meet between the hosts cannot be captured"))
+    }
+
+    fn all_reduce_min(&mut self, _: &mut [u64]) -> Result<(), CollectiveError> {
+        Err(CollectiveError::new("choices that meet between the hosts cannot be captured"))
     }
 }
 

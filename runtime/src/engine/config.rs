@@ -70,13 +70,16 @@ impl Config {
         if rank >= size {
             return Err(ConfigError::Rank { rank, size });
         }
-        let counts = [Pieces::KvHeads, Pieces::FeedForward].map(|pieces| (pieces, self.pieces(pieces, size)));
+        let counts = [Pieces::KvHeads, Pieces::FeedForward, Pieces::Vocabulary]
+            .map(|pieces| (pieces, self.pieces(pieces, size)));
         if let Some((pieces, count)) = counts.into_iter().find(|(_, count)| *count < size) {
             return Err(ConfigError::TooFew { pieces, count, size });
         }
-        let [kv_heads, blocks] = counts.map(|(_, count)| share(count, [rank, size]).len());
-        let heads = kv_heads * (self.heads / self.kv_heads);
-        Ok(Shard { rank, size, heads, kv_heads, feed_forward: blocks * self.block(size) })
+        let [kv_heads, blocks, tokens] = counts.map(|(_, count)| share(count, [rank, size]));
+        let (heads, kv_heads) = (kv_heads.len() * (self.heads / self.kv_heads), kv_heads.len());
+        let feed_forward = blocks.len() * self.block(size);
+        let (first_token, tokens) = (tokens.start, tokens.len());
+        Ok(Shard { rank, size, heads, kv_heads, feed_forward, first_token, tokens })
     }
 
     /// The key and value heads of rank `rank` in a group of `size`; none if there is no such rank.
@@ -90,6 +93,7 @@ impl Config {
         match pieces {
             Pieces::KvHeads => self.kv_heads,
             Pieces::FeedForward => self.feed_forward / self.block(size),
+            Pieces::Vocabulary => self.vocabulary,
         }
     }
 
@@ -115,6 +119,8 @@ pub enum Pieces {
     KvHeads,
     /// Columns of the feed-forward layer.
     FeedForward,
+    /// Rows of the output projection, one a token.
+    Vocabulary,
 }
 
 impl fmt::Display for Pieces {
@@ -122,6 +128,7 @@ impl fmt::Display for Pieces {
         formatter.write_str(match self {
             Self::KvHeads => "num_key_value_heads",
             Self::FeedForward => "blocks of intermediate_size",
+            Self::Vocabulary => "vocab_size",
         })
     }
 }
@@ -144,6 +151,10 @@ pub struct Shard {
     pub kv_heads: usize,
     /// Feed-forward columns of one rank.
     pub feed_forward: usize,
+    /// The first of the tokens that it computes logits for.
+    pub first_token: usize,
+    /// How many those are.
+    pub tokens: usize,
 }
 
 /// Why a directory is not a model that this engine can run on this group; all are the configuration's fault.

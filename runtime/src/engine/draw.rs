@@ -5,7 +5,7 @@
 //! vocabulary. The noise is the kernels' (`choice.cu`); here its logarithm is computed from sums and products alone, which all machines
 //! round alike, and no mathematics library's.
 
-use super::greedy::Choice;
+use super::bid;
 
 /// How one row's token is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,9 +28,12 @@ impl Draw {
     /// The token drawn from one row of logits; `None` if the row is empty or holds a value that is not finite.
     #[must_use]
     pub fn token(&self, logits: &[f32]) -> Option<u32> {
-        let noisy = |(token, logit): (u32, &f32)| logit / self.temperature + gumbel(mixed(self.seed, token));
-        let noisy: Vec<f32> = (0..).zip(logits).map(noisy).collect();
-        Choice::of(&noisy).map(|choice| choice.token)
+        bid::token(bid::best(logits, 0, Some(*self)))
+    }
+
+    /// What a token's logit counts in this draw.
+    pub(super) fn noisy(&self, token: u32, logit: f32) -> f32 {
+        logit / self.temperature + gumbel(mixed(self.seed, token))
     }
 }
 

@@ -6,11 +6,11 @@ use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::ForwardError;
 use super::cache::KvCache;
-use super::config::Pieces;
+use super::config::{Pieces, Shard};
 use super::llama::ModelError;
 use super::loader::Loader;
 
-/// All weights, this rank's part; embeddings, norms and output projection are whole on every rank.
+/// All weights, this rank's part; embeddings and norms are whole on every rank.
 #[derive(Debug)]
 pub(super) struct Network<T> {
     /// `[context, head_dim / 2, 2]`.
@@ -18,12 +18,12 @@ pub(super) struct Network<T> {
     pub(super) embedding: Matrix<T>,
     pub(super) first_norm: Norm<T>,
     pub(super) layers: Vec<Layer<T>>,
-    /// `None` when the embedding table is the output projection too.
+    /// `[tokens, hidden]`; `None` when the whole embedding table is the output projection too.
     pub(super) head: Option<Matrix<T>>,
 }
 
 impl<T> Network<T> {
-    /// Takes a batch from its tokens to its rows' logits.
+    /// Takes a batch from its tokens to its rows' next ones.
     pub(super) fn forward<B: Backend<Buffer = T>>(
         &self,
         mut pass: Pass<'_, '_, B>,
@@ -34,9 +34,11 @@ impl<T> Network<T> {
         for (index, layer) in self.layers.iter().enumerate() {
             layer.apply(index, &mut pass)?;
         }
-        let Pass { backend, batch, activations: Activations { normed, last, logits, .. }, .. } = pass;
+        let Pass { backend, batch, shard, group, activations, .. } = pass;
+        let Activations { normed, last, logits, choice, .. } = activations;
         backend.last_positions(last, normed, self.embedding.columns, batch)?;
-        Ok(backend.linear(logits, last, self.head.as_ref().unwrap_or(&self.embedding))?)
+        backend.linear(logits, last, self.head.as_ref().unwrap_or(&self.embedding))?;
+        backend.choose(choice, logits, shard, batch, group)
     }
 }
 
@@ -57,8 +59,9 @@ pub(super) struct Pass<'a, 'rows, B: Backend> {
     pub(super) batch: &'a B::Batch<'rows>,
     pub(super) cache: &'a mut KvCache<B::Buffer>,
     pub(super) turns: &'a B::Buffer,
+    pub(super) shard: Shard,
     pub(super) group: &'a mut dyn AllReduce,
-    pub(super) activations: &'a mut Activations<B::Buffer>,
+    pub(super) activations: &'a mut Activations<B>,
 }
 
 impl<B: Backend> Pass<'_, '_, B> {

@@ -11,7 +11,7 @@ use super::backend::{Backend, BackendError};
 use super::batch::{Batch, ForwardError, Row};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::captured::{self, Captured};
-use super::config::{Config, ConfigError, Shard};
+use super::config::{Config, ConfigError, Pieces, Shard};
 use super::cpu::CpuBackend;
 use super::draw::Draw;
 use super::greedy::Choice;
@@ -20,6 +20,8 @@ use super::loader::Loader;
 use super::rope;
 use super::weights::{Checkpoint, WeightsError};
 
+/// Name of the embedding table.
+const EMBEDDING: &str = "model.embed_tokens.weight";
 /// Name of the norm in front of the output projection.
 const LAST_NORM: &str = "model.norm.weight";
 /// How long a forward on a device may take, the wait for other ranks included. A peer that is gone is noticed by the next vote.
@@ -48,13 +50,13 @@ pub struct Llama<B: Backend = CpuBackend> {
     config: Config,
     shard: Shard,
     network: Network<B::Buffer>,
-    activations: Activations<B::Buffer>,
+    activations: Activations<B>,
 }
 
-/// Where a forward's logits are.
+/// Where what a forward computed is.
 #[derive(Clone, Copy)]
 enum Ran {
-    /// Where every forward's are that was not captured.
+    /// Where every forward's is that was not captured.
     Eagerly,
     /// In the memory of a captured forward.
     Replayed(usize),
@@ -81,14 +83,16 @@ impl<B: Backend> Llama<B> {
         let checkpoint = Checkpoint::open(directory)?;
         let mut loader = Loader { backend: &mut backend, checkpoint: &checkpoint, config: &config, shard };
         let table = [config.vocabulary, config.hidden];
-        let embedding = loader.whole("model.embed_tokens.weight", table)?;
+        let embedding = loader.whole(EMBEDDING, table)?;
         let first_norm = loader.norm(&input_norm(0))?;
         let layers = (0..config.layers).map(|index| {
             let end_norm = if index + 1 == config.layers { LAST_NORM.into() } else { input_norm(index + 1) };
             Layer::load(&mut loader, index, &end_norm)
         });
         let layers = layers.collect::<Result<_, _>>()?;
-        let head = (!config.tied_embeddings).then(|| loader.whole("lm_head.weight", table)).transpose()?;
+        let head = if config.tied_embeddings { EMBEDDING } else { "lm_head.weight" };
+        let apart = size > 1 || !config.tied_embeddings;
+        let head = apart.then(|| loader.rows(Pieces::Vocabulary, head, table)).transpose()?;
         let turns = backend.upload(rope::turns(&config).into())?;
         let network = Network { turns, embedding, first_norm, layers, head };
         let activations = Activations::new(&mut backend, (&config, shard), [1, 1])?;
@@ -198,8 +202,8 @@ impl<B: Backend> Llama<B> {
 
     /// Runs a batch and returns the token after each row's last position: drawn where `draws` says how, else the likeliest.
     ///
-    /// Every rank of the group calls this with the same rows. It enters `2 * layers` all-reduces over all rows
-    /// together, none if there are no rows.
+    /// Every rank of the group calls this with the same rows and draws. It enters `2 * layers + 1` all-reduces over all rows
+    /// together, none if there are no rows. The tokens are the same on every rank.
     ///
     /// # Errors
     /// [`ForwardError`]. `Collective` and `Backend` strike midway; the others strike on every rank alike, and all but
@@ -211,9 +215,9 @@ impl<B: Backend> Llama<B> {
         draws: &[Option<Draw>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
-        let Some(ran) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
+        let Some(ran) = self.run(cache, (rows, draws), group)? else { return Ok(Vec::new()) };
         let Self { backend, captured, activations, .. } = self;
-        let tokens = backend.choose(ran.logits(captured, activations), self.config.vocabulary, draws)?;
+        let tokens = backend.tokens(&ran.place(captured, activations).choice)?;
         let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
         tokens.into_iter().take(rows.len()).enumerate().map(finite).collect()
     }
@@ -233,7 +237,8 @@ impl<B: Backend> Llama<B> {
         rows.map(|(row, logits)| Choice::of(logits).ok_or(ForwardError::NotFinite { row })).collect()
     }
 
-    /// As [`forward`](Self::forward), but returns the logits, `[rows, vocabulary]`, finite or not.
+    /// As [`forward`](Self::forward), but returns the logits, `[rows, vocabulary]`, finite or not: one more sum, in which the ranks' parts
+    /// of the vocabulary meet between the hosts.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), less `NotFinite`.
@@ -243,26 +248,30 @@ impl<B: Backend> Llama<B> {
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
-        let Some(ran) = self.run(cache, rows, group)? else { return Ok(Vec::new()) };
-        let Self { backend, captured, activations, .. } = self;
-        let mut logits = backend.download(ran.logits(captured, activations))?;
-        logits.truncate(rows.len() * self.config.vocabulary);
+        let Some(ran) = self.run(cache, (rows, &[]), group)? else { return Ok(Vec::new()) };
+        let Self { backend, captured, activations, config, shard, .. } = self;
+        let part = backend.download(&ran.place(captured, activations).logits)?;
+        let mut logits = vec![0.0; rows.len() * config.vocabulary];
+        for (whole, part) in logits.chunks_exact_mut(config.vocabulary).zip(part.chunks_exact(shard.tokens)) {
+            whole[shard.first_token..][..shard.tokens].copy_from_slice(part);
+        }
+        group.all_reduce_sum(&mut logits)?;
         Ok(logits)
     }
 
-    /// Computes the logits after each row's last position, and says where they are; `None` if there are no rows.
+    /// Computes the logits after each row's last position and what is chosen from them, and says where; `None` if there are no rows.
     fn run(
         &mut self,
         cache: &mut KvCache<B::Buffer>,
-        rows: &[Row<'_>],
+        (rows, draws): (&[Row<'_>], &[Option<Draw>]),
         group: &mut dyn AllReduce,
     ) -> Result<Option<Ran>, ForwardError> {
         self.check_fit(cache, group)?;
-        let batch = Batch::new(rows, &self.config, *cache.shape(), self.shard.heads)?;
+        let batch = Batch::new((rows, draws), &self.config, *cache.shape(), self.shard.heads)?;
         if rows.is_empty() {
             return Ok(None);
         }
-        let Self { captured, backend, network, activations, .. } = self;
+        let Self { captured, backend, network, activations, shard, .. } = self;
         let ran = match captured.iter().position(|captured| captured.fits(&batch, cache)) {
             Some(index) => {
                 captured[index].run(backend, &batch)?;
@@ -270,7 +279,7 @@ impl<B: Backend> Llama<B> {
             }
             None => {
                 let (batch, turns) = (&backend.batch(batch)?, &network.turns);
-                network.forward(Pass { backend, batch, cache, turns, group, activations })?;
+                network.forward(Pass { backend, batch, cache, turns, shard: *shard, group, activations })?;
                 Ran::Eagerly
             }
         };
@@ -299,14 +308,14 @@ impl<B: Backend> Llama<B> {
 }
 
 impl Ran {
-    fn logits<'a, B: Backend>(
+    fn place<'a, B: Backend>(
         self,
         captured: &'a [Captured<B>],
-        activations: &'a Activations<B::Buffer>,
-    ) -> &'a B::Buffer {
+        activations: &'a Activations<B>,
+    ) -> &'a Activations<B> {
         match self {
-            Self::Eagerly => &activations.logits,
-            Self::Replayed(index) => &captured[index].activations.logits,
+            Self::Eagerly => activations,
+            Self::Replayed(index) => &captured[index].activations,
         }
     }
 }

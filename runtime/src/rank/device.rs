@@ -7,7 +7,7 @@ use super::inputs::{Inbox, Input};
 use super::pacing::PEER_DEADLINE;
 use crate::engine::{self, AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Recut, Row};
 use crate::fabric::PrefillLink;
-use crate::group::{AnyMember, Tag};
+use crate::group::{AnyMember, Collectives, Tag};
 use crate::wire::Draw;
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::cache::{Copy, Direction};
@@ -343,17 +343,27 @@ struct Communicator<'a> {
     ticket: Ticket,
 }
 
+impl Communicator<'_> {
+    /// Of a collective of so many elements.
+    fn tag(&self, elements: usize) -> Tag {
+        Tag { shape: elements as u64, ..super::collective::tag(&self.ticket) }
+    }
+}
+
 impl AllReduce for Communicator<'_> {
     fn rank(&self) -> usize {
-        crate::group::Collectives::rank(self.mesh)
+        self.mesh.rank()
     }
 
     fn size(&self) -> usize {
-        crate::group::Collectives::size(self.mesh)
+        self.mesh.size()
     }
 
     fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
-        let tag = Tag { shape: data.len() as u64, ..super::collective::tag(&self.ticket) };
-        self.mesh.all_reduce_sum(tag, data, PEER_DEADLINE).map_err(CollectiveError::new)
+        self.mesh.all_reduce_sum(self.tag(data.len()), data, PEER_DEADLINE).map_err(CollectiveError::new)
+    }
+
+    fn all_reduce_min(&mut self, bids: &mut [u64]) -> Result<(), CollectiveError> {
+        self.mesh.all_reduce_min(self.tag(bids.len()), bids, PEER_DEADLINE).map_err(CollectiveError::new)
     }
 }

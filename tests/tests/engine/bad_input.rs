@@ -219,6 +219,9 @@ fn group_transport_error_comes_through() {
         fn all_reduce_sum(&mut self, _data: &mut [f32]) -> Result<(), CollectiveError> {
             Err(CollectiveError::new(std::io::Error::other("rank 1 is gone")))
         }
+        fn all_reduce_min(&mut self, _bids: &mut [u64]) -> Result<(), CollectiveError> {
+            Ok(())
+        }
     }
     let mut llama = Llama::load(&model_directory(), 0, 1).unwrap();
     let row = Row { tokens: &[1], start: 0, pages: &[0] };

@@ -1,23 +1,47 @@
 //! What the engine's tests share: where the model is, its reference answers, groups of threads, and a greedy loop.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use lockstep_runtime::engine::{
-    AllReduce, Backend, Choice, CollectiveError, CpuBackend, KvCache, Llama, Row,
+    AllReduce, Backend, Choice, CollectiveError, CpuBackend, Draw, KvCache, Llama, Row,
 };
 pub(crate) use lockstep_tests::golden::goldens;
 pub(crate) use lockstep_tests::places::model_directory;
 
+pub(crate) const PAGE_SIZE: usize = 4;
+pub(crate) const PAGES: u32 = 8;
 /// How long a rank of a test group waits for a peer.
 const PEER_DEADLINE: Duration = Duration::from_secs(30);
 
 /// One rank of a group of threads; counts its collectives.
 pub(crate) struct Mesh {
     rank: usize,
-    senders: Vec<Sender<Vec<f32>>>,
-    receivers: Vec<Receiver<Vec<f32>>>,
+    senders: Vec<Sender<Part>>,
+    receivers: Vec<Receiver<Part>>,
+    /// Of the sums.
     pub(crate) lengths: Vec<usize>,
+    /// Of the minima.
+    pub(crate) bids: Vec<usize>,
+}
+
+/// What a rank brings to a collective.
+#[derive(Clone)]
+enum Part {
+    Summand(Vec<f32>),
+    Bids(Vec<u64>),
+}
+
+impl Mesh {
+    /// Each rank's part, in the order of ranks.
+    fn meet(&mut self, part: &Part) -> Result<Vec<Part>, CollectiveError> {
+        for sender in &self.senders {
+            sender.send(part.clone()).map_err(|_| CollectiveError::new("a peer is gone"))?;
+        }
+        let parts = self.receivers.iter().map(|receiver| receiver.recv_timeout(PEER_DEADLINE));
+        parts.collect::<Result<_, _>>().map_err(CollectiveError::new)
+    }
 }
 
 impl AllReduce for Mesh {
@@ -31,13 +55,20 @@ impl AllReduce for Mesh {
 
     fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
         self.lengths.push(data.len());
-        for sender in &self.senders {
-            sender.send(data.to_vec()).map_err(CollectiveError::new)?;
-        }
+        let parts = self.meet(&Part::Summand(data.to_vec()))?;
         data.fill(0.0);
-        for receiver in &self.receivers {
-            let part = receiver.recv_timeout(PEER_DEADLINE).map_err(CollectiveError::new)?;
+        for part in parts {
+            let Part::Summand(part) = part else { return Err(CollectiveError::new("a sum meets a minimum")) };
             data.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
+        }
+        Ok(())
+    }
+
+    fn all_reduce_min(&mut self, bids: &mut [u64]) -> Result<(), CollectiveError> {
+        self.bids.push(bids.len());
+        for part in self.meet(&Part::Bids(bids.to_vec()))? {
+            let Part::Bids(part) = part else { return Err(CollectiveError::new("a minimum meets a sum")) };
+            bids.iter_mut().zip(part).for_each(|(least, bid)| *least = bid.min(*least));
         }
         Ok(())
     }
@@ -45,8 +76,7 @@ impl AllReduce for Mesh {
 
 /// All ranks of a group of `size`.
 pub(crate) fn meshes(size: usize) -> Vec<Mesh> {
-    let mut channels: Vec<Vec<_>> =
-        (0..size).map(|_| (0..size).map(|_| Some(channel::<Vec<f32>>())).collect()).collect();
+    let mut channels: Vec<Vec<_>> = (0..size).map(|_| (0..size).map(|_| Some(channel())).collect()).collect();
     let mut sides: Vec<(Vec<_>, Vec<_>)> = (0..size).map(|_| (Vec::new(), Vec::new())).collect();
     for from in 0..size {
         for to in 0..size {
@@ -55,7 +85,13 @@ pub(crate) fn meshes(size: usize) -> Vec<Mesh> {
             sides[to].1.push(receiver);
         }
     }
-    let mesh = |(rank, (senders, receivers))| Mesh { rank, senders, receivers, lengths: Vec::new() };
+    let mesh = |(rank, (senders, receivers))| Mesh {
+        rank,
+        senders,
+        receivers,
+        lengths: Vec::new(),
+        bids: Vec::new(),
+    };
     sides.into_iter().enumerate().map(mesh).collect()
 }
 
@@ -125,4 +161,32 @@ pub(crate) fn step<B: Backend>(
 /// `count` page lists of `length` pages that share no page, interleaved and backwards.
 pub(crate) fn scattered_pages(count: u32, length: u32) -> Vec<Vec<u32>> {
     (0..count).map(|row| (0..length).rev().map(|page| page * count + row).collect()).collect()
+}
+
+/// Requests of the first two reference prompts, their pages interleaved.
+pub(crate) fn requests() -> Vec<Request> {
+    let pages = scattered_pages(2, PAGES / 2);
+    goldens().iter().zip(pages).map(|(golden, pages)| Request::new(&golden.prompt_ids, pages)).collect()
+}
+
+/// A row of each.
+pub(crate) fn rows(requests: &[Request]) -> Vec<Row<'_>> {
+    requests.iter().map(Request::row).collect()
+}
+
+/// Checks that ranks that share the vocabulary draw what is drawn from all logits together, in one row beside another that is not drawn.
+pub(crate) fn check_draws<B: Backend>(llama: &mut Llama<B>, mesh: &mut Mesh) {
+    let mut cache = llama.cache(PAGE_SIZE, PAGES as usize).unwrap();
+    let logits = llama.logits(&mut cache, &rows(&requests()), mesh).unwrap();
+    let (first, second) = logits.split_at(llama.config().vocabulary);
+    let likeliest = Choice::of(second).unwrap().token;
+    let mut drawn = BTreeSet::new();
+    for index in 0..12 {
+        let draw = Draw::new(5, 900, index).unwrap();
+        let draws = [Some(draw), None];
+        let found = llama.forward_drawing(&mut cache, &rows(&requests()), &draws, mesh).unwrap();
+        assert_eq!(found, [draw.token(first).unwrap(), likeliest]);
+        drawn.insert(found[0]);
+    }
+    assert!(drawn.len() > 1, "every draw is the same");
 }

@@ -2,20 +2,19 @@
 //!
 //! This is the check of the kernels' shapes and conventions together: rotary pairs, grouped heads, pages, shards.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use lockstep_kernels::cpu::{Compiler, Cpu, CpuBuffer, Program, Sanitizers, Source};
-use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, Draw, ForwardError, KvCache, Llama, Row};
+use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, KvCache, Llama, Row};
 
-use crate::common::{Mesh, Request, goldens, model_directory, on_every_rank_of, scattered_pages, step};
+use crate::common::{
+    Mesh, PAGE_SIZE, PAGES, Request, check_draws, goldens, model_directory, on_every_rank_of, requests, rows,
+};
 
 type OnDevice = Llama<DeviceBackend<Cpu>>;
 type Cache = KvCache<CpuBuffer>;
 
-const PAGE_SIZE: usize = 4;
-const PAGES: u32 = 8;
 /// What other orders of sums may change in a logit; logits of this model reach about 20.
 const TOLERANCE: f32 = 2e-4;
 /// What keys and values in bfloat16 may change.
@@ -38,16 +37,6 @@ fn load(cache: CacheType) -> OnDevice {
 /// Runs `work` on the device of every rank of a group.
 fn on_devices<T: Send>(size: usize, work: impl Fn(&mut OnDevice, &mut Mesh) -> T + Sync) -> Vec<T> {
     on_every_rank_of(size, || backend(CacheType::F32), work)
-}
-
-/// Requests of the first two reference prompts, their pages interleaved.
-fn requests() -> Vec<Request> {
-    let pages = scattered_pages(2, PAGES / 2);
-    goldens().iter().zip(pages).map(|(golden, pages)| Request::new(&golden.prompt_ids, pages)).collect()
-}
-
-fn rows(requests: &[Request]) -> Vec<Row<'_>> {
-    requests.iter().map(Request::row).collect()
 }
 
 /// The largest difference of the prompts' logits, computed on the device and by the CPU.
@@ -152,23 +141,9 @@ fn device_goes_on_from_pages_that_the_cpu_wrote() {
 /// The noise is computed twice, by the kernel and by the CPU backend; one row beside another that is not drawn.
 #[test]
 fn device_draws_the_tokens_that_the_cpu_draws() {
-    let mut device = load(CacheType::F32);
-    let mut cache = device.cache(PAGE_SIZE, PAGES as usize).unwrap();
-    let logits = device.logits(&mut cache, &rows(&requests()), &mut Alone).unwrap();
-    let [first, second] = logits.chunks_exact(device.config().vocabulary).collect::<Vec<_>>()[..] else {
-        panic!("two rows")
-    };
-    let likeliest = goldens()[1].greedy_ids[0];
-    let mut drawn = BTreeSet::new();
-    for index in 0..12 {
-        let draw = Draw::new(5, 900, index).unwrap();
-        let draws = [Some(draw), None];
-        let found = device.forward_drawing(&mut cache, &rows(&requests()), &draws, &mut Alone).unwrap();
-        assert_eq!(found, [draw.token(first).unwrap(), likeliest]);
-        assert_ne!(draw.token(second), None);
-        drawn.insert(found[0]);
+    for size in [1, 3] {
+        on_devices(size, check_draws);
     }
-    assert!(drawn.len() > 1, "every draw is the same");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The reference's tokens at every group size, all prompts in one batch.
 
-use crate::common::{Mesh, Request, goldens, on_every_rank, scattered_pages, step};
+use crate::common::{Mesh, Request, check_draws, goldens, on_every_rank, scattered_pages, step};
 use lockstep_runtime::engine::Llama;
 
 /// Difference that other arithmetic may make to a margin: far below the smallest reference margin, 0.0161.
@@ -59,15 +59,24 @@ fn golden_tokens_in_a_group_of_four() {
 }
 
 #[test]
-fn golden_two_all_reduces_a_layer_over_all_rows_together() {
+fn golden_ranks_draw_what_is_drawn_from_all_logits() {
+    for size in [1, 2, 3] {
+        on_every_rank(size, check_draws);
+    }
+}
+
+#[test]
+fn golden_two_sums_a_layer_and_one_minimum_over_all_rows_together() {
     let counts = on_every_rank(2, |llama, mesh| {
         let mut cache = llama.cache(4, 8).unwrap();
-        let mut requests = [Request::new(&[5, 6, 7], vec![0]), Request::new(&[9], vec![1])];
-        step(llama, &mut cache, &mut requests, mesh);
+        let requests = [Request::new(&[5, 6, 7], vec![0]), Request::new(&[9], vec![1])];
+        let rows: Vec<_> = requests.iter().map(Request::row).collect();
+        llama.forward(&mut cache, &rows, mesh).unwrap();
         llama.forward(&mut cache, &[], mesh).unwrap();
-        (mesh.lengths.clone(), llama.config().layers, llama.config().hidden)
+        ([mesh.lengths.clone(), mesh.bids.clone()], llama.config().layers, llama.config().hidden)
     });
-    for (lengths, layers, hidden) in counts {
+    for ([lengths, bids], layers, hidden) in counts {
         assert_eq!(lengths, vec![4 * hidden; 2 * layers]);
+        assert_eq!(bids, [2]);
     }
 }

@@ -12,9 +12,9 @@ use std::convert::Infallible;
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
+use super::bid;
 use super::cache::{CacheError, CacheShape, KvCache};
-use super::draw::Draw;
-use super::greedy::Choice;
+use super::config::Shard;
 use super::weights::Tensor;
 
 use threads::Threads;
@@ -40,6 +40,7 @@ impl CpuBackend {
 impl Backend for CpuBackend {
     type Buffer = Vec<f32>;
     type Batch<'rows> = Batch<'rows>;
+    type Choice = Vec<u64>;
     type Graph = Infallible;
 
     fn upload(&mut self, tensor: Tensor) -> Result<Vec<f32>, BackendError> {
@@ -143,18 +144,29 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn choice(&mut self, rows: usize) -> Result<Vec<u64>, BackendError> {
+        let mut bids = Vec::new();
+        bids.try_reserve_exact(rows).map_err(BackendError::new)?;
+        Ok(bids)
+    }
+
     fn choose(
         &mut self,
+        bids: &mut Vec<u64>,
         logits: &Vec<f32>,
-        vocabulary: usize,
-        draws: &[Option<Draw>],
-    ) -> Result<Vec<Option<u32>>, BackendError> {
-        let token = |(row, draw): (&[f32], Option<Draw>)| match draw {
-            Some(draw) => draw.token(row),
-            None => Choice::of(row).map(|choice| choice.token),
-        };
-        let draws = draws.iter().copied().chain(std::iter::repeat(None));
-        Ok(logits.chunks_exact(vocabulary).zip(draws).map(token).collect())
+        shard: Shard,
+        batch: &Batch<'_>,
+        group: &mut dyn AllReduce,
+    ) -> Result<(), ForwardError> {
+        let first_token = u32::try_from(shard.first_token).unwrap_or(u32::MAX);
+        let rows = logits.chunks_exact(shard.tokens).zip(batch.draws());
+        bids.clear();
+        bids.extend(rows.map(|(row, draw)| bid::best(row, first_token, draw)));
+        Ok(group.all_reduce_min(bids)?)
+    }
+
+    fn tokens(&mut self, bids: &Vec<u64>) -> Result<Vec<Option<u32>>, BackendError> {
+        Ok(bids.iter().copied().map(bid::token).collect())
     }
 
     fn download(&mut self, activation: &Vec<f32>) -> Result<Vec<f32>, BackendError> {

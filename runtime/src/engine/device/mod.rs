@@ -19,7 +19,7 @@ use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
 use lockstep_kernels::{
-    Buffer, Captures, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Seat,
+    Buffer, Captures, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Reduction, Seat,
 };
 
 use super::all_reduce::{AllReduce, CollectiveError};
@@ -27,10 +27,9 @@ use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::config::Shard;
-use super::draw::Draw;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
-use batch::Numbers;
+use batch::{Draws, Numbers};
 
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -65,7 +64,16 @@ impl CacheType {
     }
 }
 
-/// A device, and how its ranks' summands meet.
+/// The choice of rows' tokens.
+#[derive(Debug)]
+pub struct DeviceChoice<T> {
+    /// `[rows]`: the group's, once its devices or hosts have met.
+    bids: T,
+    /// `[rows]`.
+    tokens: T,
+}
+
+/// A device, and how its ranks' parts meet.
 #[derive(Debug)]
 pub struct DeviceBackend<D> {
     device: D,
@@ -117,6 +125,7 @@ impl<D: Device> DeviceBackend<D> {
 impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for DeviceBackend<D> {
     type Buffer = D::Buffer;
     type Batch<'rows> = DeviceBatch<D::Buffer>;
+    type Choice = DeviceChoice<D::Buffer>;
     type Graph = D::Graph;
 
     fn upload(&mut self, Tensor { precision, bytes }: Tensor) -> Result<D::Buffer, BackendError> {
@@ -129,8 +138,7 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
     }
 
     fn batch<'rows>(&mut self, batch: Batch<'rows>) -> Result<DeviceBatch<D::Buffer>, BackendError> {
-        let numbers = Numbers::of(&batch);
-        DeviceBatch::upload(&numbers, (batch.heads, batch.shape), |numbers| self.numbers(numbers))
+        DeviceBatch::upload(&mut self.device, &Numbers::of(&batch), (batch.heads, batch.shape))
     }
 
     fn activation(&mut self, room: usize) -> Result<D::Buffer, BackendError> {
@@ -217,7 +225,7 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         summand: &mut D::Buffer,
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError> {
-        if group.size() == 1 || self.device.all_reduce_sum(summand).map_err(blame)? {
+        if group.size() == 1 || self.device.all_reduce(Reduction::Sum, summand).map_err(blame)? {
             return Ok(());
         }
         let mut values: Vec<f32> = self.device.download(summand).map_err(BackendError::new)?;
@@ -235,27 +243,43 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         self.gather(output, input, &batch.ends, width)
     }
 
+    fn choice(&mut self, rows: usize) -> Result<DeviceChoice<D::Buffer>, BackendError> {
+        // A device has no empty memory.
+        let rows = rows.max(1) as u64;
+        Ok(DeviceChoice {
+            bids: self.unwritten(Element::U64, rows)?,
+            tokens: self.unwritten(Element::U32, rows)?,
+        })
+    }
+
     fn choose(
         &mut self,
+        DeviceChoice { bids, tokens }: &mut DeviceChoice<D::Buffer>,
         logits: &D::Buffer,
-        vocabulary: usize,
-        draws: &[Option<Draw>],
-    ) -> Result<Vec<Option<u32>>, BackendError> {
-        let (rows, width) = (rows_of(logits, vocabulary), small(vocabulary));
-        let mut bids = self.unwritten(Element::U64, rows.into())?;
-        let mut tokens = self.unwritten(Element::U32, rows.into())?;
-        if draws.iter().any(Option::is_some) {
-            let draws = || draws.iter().copied().chain(std::iter::repeat(None)).take(rows as usize);
-            let seeds: Vec<u64> = draws().map(|draw| draw.map_or(0, |draw| draw.seed)).collect();
-            let heats: Vec<f32> = draws().map(|draw| draw.map_or(0.0, |draw| draw.temperature)).collect();
-            let seeds = &self.device.upload(&seeds).map_err(BackendError::new)?;
-            let temperatures = &self.device.upload(&heats).map_err(BackendError::new)?;
-            self.run(Sample { bids: &mut bids, logits, seeds, temperatures, width, first_token: 0 })?;
-        } else {
-            self.run(Argmax { bids: &mut bids, logits, rows, width, first_token: 0 })?;
+        shard: Shard,
+        batch: &DeviceBatch<D::Buffer>,
+        group: &mut dyn AllReduce,
+    ) -> Result<(), ForwardError> {
+        let (rows, width, first_token) =
+            (rows_of(&batch.ends, 1), small(shard.tokens), small(shard.first_token));
+        self.shape(bids, rows, 1)?;
+        self.shape(tokens, rows, 1)?;
+        match &batch.draws {
+            Some(Draws { seeds, temperatures }) => {
+                self.run(Sample { bids, logits, seeds, temperatures, width, first_token })?;
+            }
+            None => self.run(Argmax { bids, logits, rows, width, first_token })?,
         }
-        self.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows })?;
-        let tokens: Vec<u32> = self.device.download(&tokens).map_err(BackendError::new)?;
+        if group.size() > 1 && !self.device.all_reduce(Reduction::Min, bids).map_err(blame)? {
+            let mut values: Vec<u64> = self.device.download(bids).map_err(BackendError::new)?;
+            group.all_reduce_min(&mut values)?;
+            self.device.overwrite(bids, &values).map_err(BackendError::new)?;
+        }
+        Ok(self.run(ChosenTokens { tokens, bids, rows })?)
+    }
+
+    fn tokens(&mut self, choice: &DeviceChoice<D::Buffer>) -> Result<Vec<Option<u32>>, BackendError> {
+        let tokens: Vec<u32> = self.device.download(&choice.tokens).map_err(BackendError::new)?;
         Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
     }
 
@@ -269,13 +293,11 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         shape: CacheShape,
         heads: usize,
     ) -> Result<DeviceBatch<D::Buffer>, BackendError> {
-        let numbers = Numbers::blank(rows, list_length);
-        DeviceBatch::upload(&numbers, (heads, shape), |numbers| self.numbers(numbers))
+        DeviceBatch::upload(&mut self.device, &Numbers::blank(rows, list_length), (heads, shape))
     }
 
     fn refill(&mut self, blank: &mut DeviceBatch<D::Buffer>, batch: &Batch<'_>) -> Result<(), BackendError> {
-        let device = &mut self.device;
-        blank.refill(batch, |buffer, numbers| device.overwrite(buffer, numbers).map_err(BackendError::new))
+        blank.refill(&mut self.device, batch)
     }
 
     fn capture(
