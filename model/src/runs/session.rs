@@ -1,4 +1,4 @@
-//! Performing runs one after another, each on all threads.
+//! Performing a run, and judging what it finds.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

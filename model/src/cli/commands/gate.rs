@@ -1,4 +1,4 @@
-//! Runs as a gate: they are performed one after another, judged, and leave behind what other tools read. `check` goes through those of a
+//! Runs as a gate: they are performed, judged, and leave behind what other tools read. `check` goes through those of a
 //! registry, the program of somebody's own protocol through its own.
 
 use crate::ci::{Certificate, Findings};

@@ -12,6 +12,7 @@ mod mutate;
 mod new;
 mod record;
 mod replay;
+mod side_by_side;
 mod sim;
 mod validate;
 
@@ -33,6 +34,7 @@ pub(crate) use validate::validate;
 
 use std::io;
 use std::path::PathBuf;
+use std::thread;
 
 use crate::ci::ShardError;
 use crate::explore::{Keeper, Settings};
@@ -43,6 +45,10 @@ use crate::cli::checkpoint::{CheckpointError, Checkpoints};
 use crate::cli::files::TargetError;
 use crate::cli::watch::{Display, MemoryLimit, Stop, Watch};
 use crate::screen::Screen;
+use side_by_side::side_by_side;
+
+/// States of the longest run that is performed beside others.
+const SHORT: u64 = 1_000_000;
 
 /// What keeps a command from being performed.
 #[derive(Debug, Error)]
@@ -134,33 +140,56 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn perform<'a>(&self, run: &'a Run) -> Performed<'a> {
-        let known = self.recorded.and_then(|manifest| manifest.find(run.name)).map(|record| record.unique);
-        let watch = Watch::new(run.name, known, self.memory.clone(), self.display);
+    /// States that are recorded of a run.
+    fn known(&self, run: &Run) -> Option<u64> {
+        self.recorded.and_then(|manifest| manifest.find(run.name)).map(|record| record.unique)
+    }
+
+    /// Whether a run is so short that all threads at once gain less than other runs beside it.
+    fn is_short(&self, run: &Run) -> bool {
+        self.known(run).is_some_and(|states| states < SHORT)
+    }
+
+    fn threads(&self) -> usize {
+        match self.settings.threads {
+            0 => thread::available_parallelism().map_or(1, usize::from),
+            threads => threads,
+        }
+    }
+
+    fn perform<'a>(&self, run: &'a Run, threads: usize, display: Display) -> Performed<'a> {
+        let watch = Watch::new(run.name, self.known(run), self.memory.clone(), display);
         let watch = watch.until(self.stop.clone());
         let keeper = self.kept.as_ref().map(|kept| kept as &dyn Keeper);
-        let settings = Settings { observer: Some(&watch), keeper, ..self.settings };
+        let settings = Settings { threads, observer: Some(&watch), keeper, ..self.settings };
         let performed = Performed::new(run, &settings, self.judged);
         watch.clear();
         performed
     }
 }
 
-/// Performs runs until somebody asks for an end, shows each as soon as it is done, and hands it to `each`.
+/// Performs runs until somebody asks for an end, shows each once those before it are done, and hands it to `each`. Short ones go side by side,
+/// a thread each; the others one after another, on all threads.
 fn perform<'a>(
     runs: &[&'a Run],
     session: &Session<'_>,
     each: &mut dyn FnMut(&Performed<'a>) -> Result<(), Trouble>,
 ) -> Result<Vec<Performed<'a>>, Trouble> {
-    let mut all = Vec::new();
-    for run in runs {
-        let performed = session.perform(run);
+    let (mut all, threads) = (Vec::new(), session.threads());
+    let mut take = |performed: Performed<'a>| {
         session.screen.show(&performed, session.recorded)?;
         each(&performed)?;
         all.push(performed);
-        if session.stop.is_asked() {
-            break;
-        }
+        Ok::<_, Trouble>(())
+    };
+    let ended = || session.stop.is_asked();
+    for part in runs.chunk_by(|one, next| session.is_short(one) && session.is_short(next)) {
+        let (beside, display) = match part {
+            [_] => (1, session.display),
+            _ => (threads.min(part.len()), session.display.of_several()),
+        };
+        let work = |run: &&'a Run| session.perform(run, threads / beside, display);
+        side_by_side(part, beside, &ended, &work, &mut take)?;
     }
     session.screen.sum_up(&all)?;
     Ok(all)

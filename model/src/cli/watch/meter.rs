@@ -33,6 +33,14 @@ impl Display {
         if machines { Self::Nothing } else { Self::of_stderr() }
     }
 
+    /// The display of a run that has others beside it, which cannot share one line.
+    pub(crate) const fn of_several(self) -> Self {
+        match self {
+            Self::Bar | Self::Nothing => Self::Nothing,
+            Self::Lines => Self::Lines,
+        }
+    }
+
     const fn interval(self) -> Option<Duration> {
         match self {
             Self::Bar => Some(DRAW_EVERY),

@@ -107,7 +107,7 @@ const PROOFS: [(Size, &Concern, Tier); 12] = [
     (one_slot(3, 1, 1), &BRIEF, Tier::Pr),
     (one_slot(1, 1, 2), &DISMISSALS, Tier::Quick),
     (one_slot(2, 1, 1), &DISMISSALS, Tier::Quick),
-    (one_slot(2, 1, 1), &STOP, Tier::Quick),
+    (one_slot(2, 1, 1), &STOP, Tier::Pr),
     (one_slot(1, 1, 1), &STOP_LEAVES, Tier::Quick),
 ];
 
