@@ -6,16 +6,16 @@ use crate::rendezvous::{Control, Device};
 use crate::traces::{Happened, Log};
 use lockstep_spec::invariant::violated_by;
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
-use lockstep_spec::ticket::{Communicator, SiteName};
+use lockstep_spec::ticket::{Communicator, SiteName, Ticket};
 
 /// The ranks of one group, and what they have entered.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Group<P: RankProgram> {
     /// The ranks.
     pub ranks: Vec<P>,
-    /// What they have entered on the control communicator.
+    /// What they have entered and await.
     pub control: Control<P::Site>,
-    /// What they have queued on the device communicator.
+    /// What they have queued on the device communicator, what they await of it included.
     pub device: Device<P::Site>,
     /// By rank: whether it has died. What it entered stays entered.
     dead: Vec<bool>,
@@ -91,13 +91,47 @@ impl<P: RankProgram> Group<P> {
     }
 
     fn enter(&mut self, rank: usize, posted: Posted<P::Site>) -> Result<(), &'static str> {
-        match posted.ticket.site.communicator() {
-            Communicator::Control => {
-                self.control.enter(rank, posted);
-                Ok(())
-            }
-            Communicator::Device => self.device.enter(rank, posted.ticket),
+        let site = posted.ticket.site;
+        if site.communicator() == Communicator::Device {
+            self.device.enter(rank, posted.ticket)?;
         }
+        if site.awaited() {
+            self.control.enter(rank, posted);
+        }
+        Ok(())
+    }
+
+    /// Whether a rank's device can finish its oldest collective, and the rank does not await it.
+    #[must_use]
+    pub fn retires(&self, rank: usize) -> bool {
+        self.device.queue(rank).first().is_some_and(|oldest| !oldest.site.awaited())
+            && self.device.completes(rank)
+    }
+
+    /// Whether a rank can take the outcome that it awaits: all have entered, and its device has come to it, if it is one of its queue.
+    #[must_use]
+    pub fn takes(&self, rank: usize) -> bool {
+        self.control.takes(rank) && !self.is_held_up(rank)
+    }
+
+    /// Whether a rank awaits something of its device's queue that has others ahead of it there.
+    #[must_use]
+    pub fn is_held_up(&self, rank: usize) -> bool {
+        let queued = |ticket: &&Ticket<P::Site>| ticket.site.communicator() == Communicator::Device;
+        let awaited = self.control.ticket(rank).filter(queued);
+        awaited.is_some_and(|ticket| self.device.queue(rank).first() != Some(ticket))
+    }
+
+    /// Lets one rank take the outcome that it awaits.
+    ///
+    /// # Errors
+    /// The violated property, as of [`Control::take`].
+    pub fn take(&mut self, rank: usize) -> Result<Posted<P::Site>, &'static str> {
+        let posted = self.control.take(rank)?;
+        if posted.ticket.site.communicator() == Communicator::Device {
+            self.device.retire(rank);
+        }
+        Ok(posted)
     }
 
     /// Whether nothing is entered and nothing queued.

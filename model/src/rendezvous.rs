@@ -1,11 +1,11 @@
-//! How a group's collectives meet: on the control communicator a rank waits until all have entered; on the device communicator entries
-//! are queued in order and the rank goes on. A difference is a violation, not a wait: no later step can repair it.
+//! How a group's collectives meet: a rank awaits those of the control communicator until all have entered; on the device communicator
+//! entries are queued in order and the rank goes on, unless it awaits one of them. A difference is a violation, not a wait: no later step can repair it.
 
 use lockstep_spec::invariant::{matched, no_skip};
 use lockstep_spec::program::Posted;
 use lockstep_spec::ticket::{Kind, SiteName, Ticket};
 
-/// What the ranks have entered on the control communicator: at most one collective each.
+/// What the ranks have entered and await: at most one collective each.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Control<S> {
     entered: Vec<Option<Posted<S>>>,

@@ -18,7 +18,7 @@ use lockstep_spec::machine::{Fact, Local, RankMachine};
 use lockstep_spec::prefill::Prefill;
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
 use lockstep_spec::role::Role;
-use lockstep_spec::ticket::{Communicator, Site, SiteName};
+use lockstep_spec::ticket::{Site, SiteName};
 use lockstep_spec::trace::{Closing, FORMAT, Header, Line, Observation};
 use serde::Serialize;
 use serde_json::Value;
@@ -229,5 +229,5 @@ impl<R: Answering> Scribe<R> {
 
 /// Whether a rank waits in what it enters.
 fn waits<L>(effect: &Effect<Posted<Site>, L>) -> bool {
-    matches!(effect, Effect::Enter(posted) if posted.ticket.site.communicator() == Communicator::Control)
+    matches!(effect, Effect::Enter(posted) if posted.ticket.site.awaited())
 }

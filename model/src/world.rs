@@ -3,7 +3,7 @@
 //!
 //! Two reductions. Each is a choice of the setting, and tests compare both with what they stand for:
 //! * [`Interleaving::FixedOrder`]: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just
-//!   before it enters. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks
+//!   before it enters; but for the forwards that its device must finish before what it awaits. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks
 //!   communicate beside the collectives.
 //! * [`Completion::Together`]: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
 //!   writes its own state alone. It may hide a crash between two ranks' completions; where ranks crash ([`crate::epochs`]), completions
@@ -99,21 +99,28 @@ impl<E: Environment> World<E> {
             Interleaving::Full => ranks.for_each(|rank| self.rank_actions(setting, rank, actions)),
             Interleaving::FixedOrder => {
                 let free = |rank: &usize| self.group.lives(*rank) && !self.group.control.waits(*rank);
-                if let Some(rank) = ranks.into_iter().find(free) {
-                    self.rank_actions(setting, rank, actions);
+                // Who awaits something of its device's queue awaits what is ahead of it there.
+                let held_up = |rank: &usize| {
+                    self.group.lives(*rank) && self.group.is_held_up(*rank) && self.group.retires(*rank)
+                };
+                match ranks.clone().find(free) {
+                    Some(rank) => self.rank_actions(setting, rank, actions),
+                    None => actions.extend(ranks.into_iter().find(held_up).map(Action::Retire)),
                 }
             }
         }
     }
 
     fn completions(&self, setting: &E::Setting, actions: &mut Vec<Action<FactOf<E>>>) {
-        let control = &self.group.control;
+        let mut ranks = 0..self.group.ranks.len();
         match E::completion(setting) {
-            Completion::Together if control.full() => actions.push(Action::Complete),
+            Completion::Together if ranks.all(|rank| self.group.takes(rank)) => {
+                actions.push(Action::Complete);
+            }
             Completion::Together => {}
             Completion::OneByOne => {
-                let takes = |rank: &usize| self.group.lives(*rank) && control.takes(*rank);
-                actions.extend((0..self.group.ranks.len()).filter(takes).map(Action::Take));
+                let takes = |rank: &usize| self.group.lives(*rank) && self.group.takes(*rank);
+                actions.extend(ranks.filter(takes).map(Action::Take));
             }
         }
     }
@@ -125,7 +132,7 @@ impl<E: Environment> World<E> {
         let mut facts = Vec::new();
         self.environment.facts(setting, &self.group.ranks, rank, &mut facts);
         actions.extend(facts.into_iter().map(|fact| Action::Fact(rank, fact)));
-        if self.group.device.completes(rank) {
+        if self.group.retires(rank) {
             actions.push(Action::Retire(rank));
         }
         if !self.group.control.waits(rank) && self.turns[rank] < MOST_TURNS {
@@ -216,7 +223,7 @@ impl<E: Environment> World<E> {
         if !self.group.control.is_half_taken() {
             self.group.device.check_round()?;
         }
-        let Posted { ticket, payload } = self.group.control.take(rank)?;
+        let Posted { ticket, payload } = self.group.take(rank)?;
         self.receive(setting, rank, Event::Completed { ticket, payload }, notes)?;
         self.close_round(setting)
     }
@@ -238,10 +245,10 @@ impl<E: Environment> World<E> {
     }
 
     fn complete(&mut self, setting: &E::Setting, notes: &mut Notes) -> Result<(), &'static str> {
-        let Posted { ticket, payload } = self.group.control.complete()?;
         self.group.device.check_round()?;
         for rank in 0..self.group.ranks.len() {
-            self.receive(setting, rank, Event::Completed { ticket, payload: payload.clone() }, notes)?;
+            let Posted { ticket, payload } = self.group.take(rank)?;
+            self.receive(setting, rank, Event::Completed { ticket, payload }, notes)?;
         }
         self.close_round(setting)
     }

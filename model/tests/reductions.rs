@@ -16,6 +16,7 @@ use lockstep_model::prefill::Surroundings as PrefillWorld;
 use lockstep_model::prefill::setting::PrefillSetting;
 use lockstep_model::rebase::Renaming;
 use lockstep_model::world::{Completion, Environment, Interleaving, World};
+use lockstep_spec::configuration::Votes;
 use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::{Pressure, Rules, Shipped};
 use lockstep_spec::machine::{Position, RankMachine};
@@ -155,6 +156,19 @@ fn completion_prefill() {
     let (together, apart) = (prefill(&together), prefill(&apart));
     assert!(holds(&together) && holds(&apart));
     assert_eq!(between_rounds(&together), between_rounds(&apart));
+}
+
+/// Votes that are reduced in the devices' queue wait for the forwards ahead of them, on each rank for its own.
+#[test]
+fn fixed_order_and_completion_of_votes_in_stream() {
+    let mut fixed = DecodeSetting { aborts: true, ..DecodeSetting::new(2, 1, 3, true) };
+    fixed.vote(Votes::Stream);
+    let full = DecodeSetting { interleaving: Interleaving::Full, ..fixed.clone() };
+    let apart = DecodeSetting { completion: Completion::OneByOne, ..full.clone() };
+    let [fixed, full, apart] = [&fixed, &full, &apart].map(decode::<Shipped>);
+    assert!(holds(&fixed) && holds(&full) && holds(&apart));
+    assert_eq!(between_rounds(&fixed), between_rounds(&full));
+    assert_eq!(between_rounds(&fixed), between_rounds(&apart));
 }
 
 type Front = FrontEnd<ShippedConduct>;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockstep_model::validate::{Verdict, validate};
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::request::{Request, Sampling};
@@ -50,6 +50,7 @@ impl Scribe {
             stop_tokens: Vec::new(),
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
+            votes: Votes::Host,
         };
         let header = |rank| Header {
             format: FORMAT,

@@ -173,13 +173,15 @@ pub struct Progress {
     pub site: Option<Site>,
     /// Votes completed.
     pub votes: u64,
+    /// Of those, votes that were reduced in the devices' queue.
+    pub votes_in_stream: u64,
     /// Briefs completed.
     pub briefs: u64,
     /// Forwards retired.
     pub forwards: u64,
     /// Rounds in which a slot was used; only these count in the two times below.
     pub rounds_with_work: u64,
-    /// Time from entering a vote to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
+    /// Time from entering a vote between the hosts to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
     /// the wait for the last follower: what a rank can know of the spread of its group's entries.
     pub vote_wait_micros_total: u64,
     /// Time inside votes and briefs, in microseconds.

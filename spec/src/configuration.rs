@@ -37,6 +37,8 @@ pub struct GroupConfiguration {
     pub collectives: Collectives,
     /// How forwards reach the device.
     pub forwards: Forwards,
+    /// Where a vote is reduced that a launch goes with.
+    pub votes: Votes,
 }
 
 /// Where the collectives of a forward run.
@@ -55,6 +57,15 @@ pub enum Forwards {
     Eager,
     /// Graphs that were captured at the start are replayed.
     Captured,
+}
+
+/// Where a vote is reduced that a launch goes with. All others are reduced between the hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Votes {
+    /// Between the hosts.
+    Host,
+    /// In the devices' queue, ahead of the forward that is launched: the hosts do not meet for it.
+    Stream,
 }
 
 /// Most forwards that may be in flight; the vote has an element pair for each.
@@ -183,9 +194,10 @@ impl GroupConfiguration {
             stop_tokens,
             collectives,
             forwards,
+            votes,
         } = self;
         let sizes = [ranks, slots, pages, page_size, flights, chunk_tokens, brief_words, deadline_ticks];
         let kept = [prefix_pages, host_pages];
-        Digest::of(&(crate::FINGERPRINT, sizes, kept, stop_tokens, collectives, forwards))
+        Digest::of(&(crate::FINGERPRINT, sizes, kept, stop_tokens, collectives, forwards, votes))
     }
 }

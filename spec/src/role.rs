@@ -136,6 +136,12 @@ pub trait Role: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     /// What the leader does when a request ends before it was briefed; nothing if nobody waits for its end.
     fn turned_away(request: RequestId, why: TurnedAway) -> Option<Self::Effect>;
 
+    /// Whether a vote in the devices' queue goes ahead of the launch that it goes with: behind it, it would wait for that forward, and no
+    /// second one could be launched while the first runs.
+    fn votes_first() -> bool {
+        true
+    }
+
     /// The decision: pure, and the same on every rank.
     ///
     /// # Errors

@@ -64,6 +64,12 @@ impl Flight {
     }
 }
 
+impl Counters for Flight {
+    fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
+        visit(Counter::Forward, &mut self.id.0);
+    }
+}
+
 /// The forwards in flight, oldest first, and the verdicts briefed ahead of the agreed retired count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Flights {
@@ -302,6 +308,6 @@ impl<O: Occupant> Counters for State<O> {
         }
         self.cache.visit(visit);
         visit(Counter::Forward, &mut self.flights.next.0);
-        self.flights.queue.iter_mut().for_each(|flight| visit(Counter::Forward, &mut flight.id.0));
+        self.flights.queue.visit(visit);
     }
 }

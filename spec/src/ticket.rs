@@ -15,8 +15,11 @@ pub enum Site {
     Connect,
     /// What each rank has prepared: always entered, by every rank.
     Ready,
-    /// The one agreement of a round: always entered, by every rank.
+    /// The one agreement of a round: always entered, by every rank, here or at the next site.
     Vote,
+    /// The same agreement, reduced in the devices' queue ahead of the forward that is launched with it: entered in place of the vote iff the
+    /// decision before runs a plan and the group's configuration says so.
+    StreamVote,
     /// What only the leader knows: entered iff the agreed vote gives it a length.
     Brief,
     /// One forward pass on the device: entered iff the agreed decision runs a plan.
@@ -41,7 +44,7 @@ pub enum Kind {
 pub enum Communicator {
     /// Between the hosts: a rank waits for the completion.
     Control,
-    /// Between the devices: entries are queued in order and the rank goes on.
+    /// Between the devices: entries are queued in order and the rank goes on, unless it awaits one of them.
     Device,
 }
 
@@ -49,21 +52,41 @@ pub enum Communicator {
 pub trait SiteName: Copy + Eq + Ord + core::hash::Hash + fmt::Debug + Send + Sync + 'static {
     /// The communicator on which the site's collective runs.
     fn communicator(self) -> Communicator;
+
+    /// Whether a rank waits for the completion before it goes on. On the device communicator what is awaited comes in the queue's order.
+    fn awaited(self) -> bool {
+        self.communicator() == Communicator::Control
+    }
 }
 
 impl SiteName for Site {
     fn communicator(self) -> Communicator {
         match self {
             Self::Offer | Self::Name | Self::Ready | Self::Vote | Self::Brief => Communicator::Control,
-            Self::Connect | Self::Forward => Communicator::Device,
+            Self::Connect | Self::StreamVote | Self::Forward => Communicator::Device,
+        }
+    }
+
+    fn awaited(self) -> bool {
+        match self {
+            Self::Offer | Self::Name | Self::Ready | Self::Vote | Self::StreamVote | Self::Brief => true,
+            Self::Connect | Self::Forward => false,
         }
     }
 }
 
 impl Site {
     /// Every site.
-    pub const ALL: [Self; 7] =
-        [Self::Offer, Self::Name, Self::Connect, Self::Ready, Self::Vote, Self::Brief, Self::Forward];
+    pub const ALL: [Self; 8] = [
+        Self::Offer,
+        Self::Name,
+        Self::Connect,
+        Self::Ready,
+        Self::Vote,
+        Self::StreamVote,
+        Self::Brief,
+        Self::Forward,
+    ];
 
     /// Number of this site on the wire.
     #[must_use]
@@ -76,6 +99,7 @@ impl Site {
             Self::Name => 4,
             Self::Connect => 5,
             Self::Ready => 6,
+            Self::StreamVote => 7,
         }
     }
 }

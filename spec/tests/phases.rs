@@ -2,7 +2,7 @@
 //! request into the phase and decides; only the reduced vote is written by hand.
 
 use lockstep_spec::agreed::{Entry, Words};
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::request::{Request, Sampling};
@@ -56,6 +56,7 @@ impl Bench {
             stop_tokens: vec![EOS],
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
+            votes: Votes::Host,
         });
         let machine =
             DecodeMachine::new(configuration.clone(), RankIndex(0)).expect("the configuration is valid");

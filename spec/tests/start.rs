@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::fault::{Fault, Identity};
 use lockstep_spec::ids::{Epoch, RankIndex};
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
@@ -29,6 +29,7 @@ fn proposal() -> GroupConfiguration {
         stop_tokens: Vec::new(),
         collectives: Collectives::Device,
         forwards: Forwards::Captured,
+        votes: Votes::Host,
     }
 }
 

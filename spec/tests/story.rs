@@ -4,7 +4,7 @@
 mod harness;
 
 use harness::Group;
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Phase;
@@ -33,6 +33,7 @@ fn configuration(flights: u32, pages: u32) -> GroupConfiguration {
         stop_tokens: vec![TokenId(EOS)],
         collectives: Collectives::Host,
         forwards: Forwards::Eager,
+        votes: Votes::Host,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Totality: whatever reaches a machine, in whatever order, it moves on or faults; it never panics, and its account of pages holds.
 
 use lockstep_spec::agreed::{Entry, Words};
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::decode::Decode;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow};
 use lockstep_spec::decode::phase::Tenant;
@@ -19,7 +19,7 @@ use lockstep_spec::prefill::leg::{LegTenant, PrefillLeg};
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::State;
-use lockstep_spec::ticket::{Communicator, Kind, Site, SiteName, Ticket};
+use lockstep_spec::ticket::{Kind, Site, SiteName, Ticket};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         stop_tokens: vec![TokenId(EOS)],
         collectives: Collectives::Host,
         forwards: Forwards::Eager,
+        votes: Votes::Host,
     })
 }
 
@@ -288,7 +289,7 @@ impl<R: Aimed> Subject<R> {
         assert!(!ended || effects.is_empty(), "who has ended does nothing");
         for effect in effects {
             if let Effect::Enter(entry) = effect
-                && entry.ticket().site.communicator() == Communicator::Control
+                && entry.ticket().site.awaited()
             {
                 self.posted = Some(entry);
             }

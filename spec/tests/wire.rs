@@ -2,7 +2,7 @@
 
 use lockstep_spec::agreed::Words;
 use lockstep_spec::brief::{Arrival, Brief};
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, MAX_FLIGHTS};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, MAX_FLIGHTS, Votes};
 use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::fault::{Fault, Identity};
 use lockstep_spec::ids::{Attempt, BlockKey, Epoch, Generation, Leg, RequestId, Round, SlotIndex, TokenId};
@@ -155,6 +155,7 @@ fn configuration() -> GroupConfiguration {
         stop_tokens: Vec::new(),
         collectives: Collectives::Host,
         forwards: Forwards::Eager,
+        votes: Votes::Host,
     }
 }
 

@@ -271,6 +271,15 @@ mutant!(
 );
 
 mutant!(
+    /// In the devices' queue, a vote goes behind the launch that it goes with, and waits for it.
+    VotesBehindItsLaunch {
+        fn votes_first() -> bool {
+            false
+        }
+    }
+);
+
+mutant!(
     /// A request is launched as if none of its forwards were in flight.
     LaunchesPastItsLimit {
         fn wants_launch(tenant: &Tenant, _: u32) -> bool {

@@ -1,6 +1,6 @@
 //! Bounds and choices of a decode run.
 
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
@@ -105,6 +105,7 @@ impl DecodeSetting {
             stop_tokens: vec![STOP],
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
+            votes: Votes::Host,
         };
         Self {
             configuration: Arc::new(configuration),
@@ -121,6 +122,11 @@ impl DecodeSetting {
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
         }
+    }
+
+    /// Where a vote is reduced that a launch goes with.
+    pub fn vote(&mut self, votes: Votes) {
+        Arc::make_mut(&mut self.configuration).votes = votes;
     }
 
     /// The kind of a request.

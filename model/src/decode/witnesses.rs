@@ -95,7 +95,7 @@ fn transferring(phase: Phase) -> bool {
 }
 
 fn forward_runs<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    (0..world.group.ranks.len()).all(|rank| world.group.device.completes(rank))
+    (0..world.group.ranks.len()).all(|rank| world.group.retires(rank))
 }
 
 fn two_in_one_plan<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

@@ -148,7 +148,7 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
     fn is_doomed(&self) -> bool {
         let group = &self.world.group;
         let mut ranks = 0..group.ranks.len();
-        let completes = ranks.clone().any(|rank| group.lives(rank) && group.control.takes(rank));
+        let completes = ranks.clone().any(|rank| group.lives(rank) && group.takes(rank));
         !completes && ranks.any(|rank| !group.lives(rank) && !group.control.has_entered(rank))
     }
 

@@ -60,7 +60,7 @@ fn accepted_between<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<
 
 fn crash_between_completions<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
     let group = &state.world.group;
-    let owed = (0..group.ranks.len()).any(|rank| group.lives(rank) && group.control.takes(rank));
+    let owed = (0..group.ranks.len()).any(|rank| group.lives(rank) && group.takes(rank));
     !group.is_whole() && group.control.is_half_taken() && owed
 }
 

@@ -1,7 +1,7 @@
 //! Bounds and choices of a prefill run.
 
 use crate::world::{Completion, Interleaving};
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::ids::{BlockKey, Epoch, Leg};
 use std::sync::Arc;
 
@@ -79,6 +79,7 @@ impl PrefillSetting {
             stop_tokens: Vec::new(),
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
+            votes: Votes::Host,
         };
         Self {
             configuration: Arc::new(configuration),
@@ -95,6 +96,11 @@ impl PrefillSetting {
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
         }
+    }
+
+    /// Where a vote is reduced that a launch goes with.
+    pub fn vote(&mut self, votes: Votes) {
+        Arc::make_mut(&mut self.configuration).votes = votes;
     }
 
     /// Lets a forward have one token, so that a leg of two takes two forwards. There is a page for each token of one leg.

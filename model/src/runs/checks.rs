@@ -6,7 +6,7 @@ use super::coverage_table::coverage_text;
 use super::hazard_table::hazard_table;
 use super::listing::Registry;
 use super::manifest::{Manifest, Record};
-use super::run::{Class, Expect, Mode, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
+use super::run::{Class, Expect, PropertyDoc, Purpose, Ranks, Role, Run, Tier};
 use crate::coverage::Coverage;
 use crate::report::grouped;
 
@@ -169,10 +169,7 @@ pub fn class_text(class: Class) -> String {
         Role::Decode => "decode",
         Role::Prefill => "prefill",
     };
-    let mode = match class.mode {
-        Mode::Normal => "normal",
-        Mode::Overlap => "overlap",
-    };
+    let mode = class.mode.name();
     let ranks = match class.ranks {
         Ranks::One => "1 rank",
         Ranks::Two => "2 ranks",

@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 
+use lockstep_spec::configuration::Votes;
 use serde::{Deserialize, Serialize};
 
 use super::runner::Runner;
@@ -63,6 +64,38 @@ pub enum Mode {
     Normal,
     /// They do.
     Overlap,
+    /// They do, and a vote that a launch goes with is reduced in the devices' queue.
+    Stream,
+}
+
+impl Mode {
+    /// The name in runs and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::Overlap => "overlap",
+            Self::Stream => "stream",
+        }
+    }
+
+    /// Whether a second forward may be launched while the first is in flight.
+    #[must_use]
+    pub const fn overlaps(self) -> bool {
+        match self {
+            Self::Normal => false,
+            Self::Overlap | Self::Stream => true,
+        }
+    }
+
+    /// Where a vote is reduced that a launch goes with.
+    #[must_use]
+    pub const fn votes(self) -> Votes {
+        match self {
+            Self::Normal | Self::Overlap => Votes::Host,
+            Self::Stream => Votes::Stream,
+        }
+    }
 }
 
 /// Number of ranks of a group, as far as proofs tell them apart.

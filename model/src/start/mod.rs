@@ -8,7 +8,7 @@ pub mod mutants;
 
 use std::sync::Arc;
 
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::ids::{Epoch, RankIndex};
 use lockstep_spec::invariant::{agreed_equal, start_sound};
 use lockstep_spec::start::{Deed, Fact, NAME_WORDS, Offer, Preparation, Rules, Starting};
@@ -20,7 +20,7 @@ use crate::protocol::prelude::*;
 impl Meeting for Site {
     fn collective(self) -> Collective {
         match self {
-            Self::Offer | Self::Ready | Self::Vote => Collective::of(Operation::Minimum),
+            Self::Offer | Self::Ready | Self::Vote | Self::StreamVote => Collective::of(Operation::Minimum),
             Self::Name | Self::Brief => Collective::of(Operation::Broadcast { root: 0 }),
             Self::Connect | Self::Forward => Collective::of(Operation::Barrier),
         }
@@ -81,6 +81,7 @@ impl<R: Rules> Start<R> {
             stop_tokens: Vec::new(),
             collectives: Collectives::Device,
             forwards: Forwards::Captured,
+            votes: Votes::Host,
         };
         Self { proposal: Arc::new(proposal), rules: std::marker::PhantomData }
     }

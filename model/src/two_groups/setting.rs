@@ -2,7 +2,7 @@
 
 use crate::decode::setting::{RequestKind, STOP};
 use crate::world::Interleaving;
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::ids::{Epoch, SlotIndex};
 use lockstep_spec::invariant::{Property, ends, no_stuck};
 use std::sync::Arc;
@@ -281,5 +281,6 @@ fn configuration(Size { ranks, slots, pages }: Size, overlap: bool) -> GroupConf
         stop_tokens: vec![STOP],
         collectives: Collectives::Host,
         forwards: Forwards::Eager,
+        votes: Votes::Host,
     }
 }

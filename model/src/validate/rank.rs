@@ -235,12 +235,21 @@ impl<R: Judged> Rank<R> {
         if !meeting.control.takes(self.index) {
             return Step::Waits("for a collective that it entered and others did not");
         }
+        let queued = told.ticket.site.communicator() == Communicator::Device;
+        if queued && meeting.device.queue(self.index).first() != Some(&told.ticket) {
+            return Step::Leaves(format!("{} completed, and not what was queued before it", told.ticket));
+        }
         match meeting.control.take(self.index) {
             Err(property) => Step::Leaves(format!("the ranks entered different collectives (`{property}`)")),
             Ok(outcome) if outcome != told => {
                 Step::Leaves(format!("{} brought other words than the ranks' entries give", told.ticket))
             }
-            Ok(Posted { ticket, payload }) => self.step(Event::Completed { ticket, payload }),
+            Ok(Posted { ticket, payload }) => {
+                if queued {
+                    meeting.device.retire(self.index);
+                }
+                self.step(Event::Completed { ticket, payload })
+            }
         }
     }
 
@@ -353,16 +362,14 @@ impl<R: Judged> Rank<R> {
                 return Step::Leaves(format!("the rank entered {}, and had nothing to enter", posted.ticket));
             }
         }
-        match posted.ticket.site.communicator() {
-            Communicator::Control => meeting.control.enter(self.index, posted.clone()),
-            Communicator::Device => {
-                if let Err(property) = meeting.device.enter(self.index, posted.ticket) {
-                    return Step::Leaves(format!(
-                        "{} is not what others entered (`{property}`)",
-                        posted.ticket
-                    ));
-                }
-            }
+        let Posted { ticket, .. } = posted;
+        if ticket.site.communicator() == Communicator::Device
+            && let Err(property) = meeting.device.enter(self.index, *ticket)
+        {
+            return Step::Leaves(format!("{ticket} is not what others entered (`{property}`)"));
+        }
+        if ticket.site.awaited() {
+            meeting.control.enter(self.index, posted.clone());
         }
         Step::Taken
     }

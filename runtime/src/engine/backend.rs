@@ -126,6 +126,12 @@ pub trait Backend: Send + 'static {
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError>;
 
+    /// Replaces each word of a vote by the least of the group's, behind everything before.
+    ///
+    /// # Errors
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError>;
+
     /// The rows of `input` at which rows of the batch end, `width` elements each.
     ///
     /// # Errors

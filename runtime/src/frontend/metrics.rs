@@ -29,18 +29,21 @@ const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 14] = [
+const OF_A_RANK: [Metric<Progress>; 15] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
     }),
     ("rank_votes_total", "counter", "Votes completed", |told| float(told.votes)),
+    ("rank_votes_in_stream_total", "counter", "Of those, votes reduced in the devices' queue", |told| {
+        float(told.votes_in_stream)
+    }),
     ("rank_briefs_total", "counter", "Briefs completed", |told| float(told.briefs)),
     ("rank_forwards_total", "counter", "Forwards retired", |told| float(told.forwards)),
     (
         "rank_vote_wait_seconds_total",
         "counter",
-        "Time from entering votes to their end; the leader's is its group's skew",
+        "Time from entering votes between the hosts to their end; the leader's is its group's skew",
         |told| seconds(told.vote_wait_micros_total),
     ),
     ("rank_agreement_seconds_total", "counter", "Time in votes and briefs of rounds with work", |told| {

@@ -161,6 +161,9 @@ pub struct GroupFlags {
     /// Launch no forward before the last one has retired
     #[arg(long)]
     pub no_overlap: bool,
+    /// Reduce votes that launches go with in the devices' queue, ahead of the forward, and not between the hosts
+    #[arg(long, conflicts_with = "no_overlap")]
+    pub votes_in_stream: bool,
     /// Directory, empty or to be made, in which every rank writes a trace for `lockstep-check validate`
     #[arg(long, value_name = "DIR")]
     pub trace: Option<PathBuf>,
@@ -182,7 +185,11 @@ impl GroupFlags {
 
     /// The mode of both groups.
     pub fn mode(&self) -> Mode {
-        if self.no_overlap { Mode::Normal } else { Mode::Overlap }
+        match (self.no_overlap, self.votes_in_stream) {
+            (true, _) => Mode::Normal,
+            (false, true) => Mode::Stream,
+            (false, false) => Mode::Overlap,
+        }
     }
 
     /// Checks what the flags mean together.

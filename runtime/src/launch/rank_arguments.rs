@@ -21,6 +21,8 @@ pub enum Mode {
     Normal,
     /// One: a forward is queued behind the running one.
     Overlap,
+    /// One, too, and a vote that a launch goes with is reduced in the devices' queue.
+    Stream,
 }
 
 impl Mode {
@@ -29,6 +31,7 @@ impl Mode {
         match self {
             Self::Normal => "normal",
             Self::Overlap => "overlap",
+            Self::Stream => "stream",
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::supervisor::say;
 use crate::wire::{Keeping, RankToFront, Role, Room};
 use lockstep_kernels::NAME_BYTES;
 use lockstep_spec::agreed::Words;
-use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration};
+use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
 use lockstep_spec::digest::Digest;
 use lockstep_spec::ids::{BlockKey, Epoch, RankIndex, TokenId};
 use lockstep_spec::machine::RankMachine;
@@ -130,7 +130,7 @@ impl<'a, B: Backend> Rank<'a, B> {
         last_ticket: &mut Option<Ticket>,
     ) -> Result<(), RankError> {
         let machine = RankMachine::new(Arc::clone(&self.configuration), RankIndex(self.plan.rank))?;
-        let longest = self.longest_activation()?;
+        let longest = self.longest_activation()?.max(CONTROL_BYTES);
         let mesh = form((self.plan, self.site), Communicator::Device, &self.configuration, longest)?;
         let (room, peers) = (self.room(), self.recuts(&peers));
         let Self { model, cache, control, inbox, front, .. } = self;
@@ -141,9 +141,9 @@ impl<'a, B: Backend> Rank<'a, B> {
             drop(ends);
         })?;
         front.send(&RankToFront::Ready(room))?;
-        let (pace, front) = (Pacing::new(), front.clone());
-        let mut driver =
-            Driver::new(machine, hands, Surroundings { control, pace, device: queue, inputs, front });
+        let (pace, front, votes) = (Pacing::new(), front.clone(), Box::new(queue.clone()));
+        let surroundings = Surroundings { control, pace, votes, device: queue, inputs, front };
+        let mut driver = Driver::new(machine, hands, surroundings);
         let lived = driver.run();
         *last_ticket = driver.last_ticket().or(*last_ticket);
         if lived.is_ok() {
@@ -207,7 +207,7 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
         page_size: plan.page_size,
         flights: match plan.mode {
             Mode::Normal => 1,
-            Mode::Overlap => 2,
+            Mode::Overlap | Mode::Stream => 2,
         },
         chunk_tokens: plan.chunk_tokens,
         prefix_pages: keeping.prefix_pages,
@@ -225,6 +225,10 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
             (Role::Decode, GraphsWish::Auto | GraphsWish::On) => Forwards::Captured,
             // Prompts come in too many lengths.
             (Role::Decode, GraphsWish::Off) | (Role::Prefill, _) => Forwards::Eager,
+        },
+        votes: match plan.mode {
+            Mode::Normal | Mode::Overlap => Votes::Host,
+            Mode::Stream => Votes::Stream,
         },
     }
 }

@@ -100,6 +100,7 @@ pub(super) fn fact(input: &Input) -> Option<FactOf<Decode>> {
         | Input::WriteFailed(_)
         | Input::Retired { .. }
         | Input::Copied(_)
+        | Input::Voted { .. }
         | Input::DeviceFailed(_) => None,
     }
 }

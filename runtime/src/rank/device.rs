@@ -41,6 +41,8 @@ pub(super) type Batch = Vec<BatchRow>;
 
 /// One command of the device's queue.
 pub(super) enum Command {
+    /// Reduce a vote.
+    Vote(Entry),
     /// Run a forward. The entry is what lets it enter the device's collectives.
     Forward {
         /// The entry.
@@ -115,6 +117,21 @@ impl Queue {
     /// Queues a command, behind all others.
     pub(super) fn push(&self, command: Command) -> Result<(), RankError> {
         self.0.send(command).map_err(|_| RankError::ThreadGone("device thread"))
+    }
+}
+
+/// Where votes are entered that are reduced in the device's queue.
+pub(super) trait InStream {
+    /// Enters one, behind all that was queued before. What comes out of it is an input.
+    fn enter(&mut self, entry: Entry) -> Result<(), RankError>;
+
+    /// Notes that the loop waits for what comes out.
+    fn awaited(&mut self) {}
+}
+
+impl InStream for Queue {
+    fn enter(&mut self, entry: Entry) -> Result<(), RankError> {
+        self.push(Command::Vote(entry))
     }
 }
 
@@ -225,6 +242,7 @@ pub(super) fn work<B: Backend>(device: Device<B>, commands: &Receiver<Command>) 
 impl<B: Backend> Worker<B> {
     fn take(&mut self, command: Command) -> Result<(), RankError> {
         match command {
+            Command::Vote(entry) => self.vote(&entry),
             Command::Forward { entry, forward, batch } => self.forward(&entry, forward, batch),
             Command::Seed { slot, token } => {
                 self.last_tokens.insert(slot, token.0);
@@ -273,6 +291,13 @@ impl<B: Backend> Worker<B> {
         self.last_tokens.extend(batch.iter().map(|row| row.slot).zip(tokens.iter().copied()));
         let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.report(Input::Retired { forward, tokens: tokens.into_iter().map(TokenId).collect(), micros })
+    }
+
+    fn vote(&mut self, entry: &Entry) -> Result<(), RankError> {
+        let Device { model, mesh, .. } = &mut self.device;
+        let (ticket, mut payload) = (*entry.ticket(), entry.payload().to_vec());
+        model.backend().reduce_vote(&mut payload, &mut Communicator { mesh, ticket })?;
+        self.report(Input::Voted { ticket, payload })
     }
 
     fn land(&mut self, leg: Leg, (page, peer): (u32, usize), part: Vec<u8>) -> Result<(), RankError> {

@@ -1,11 +1,11 @@
 //! The rank loop. Its turn is fixed: drain inputs, step, perform effects, park.
 
 use super::collective::meet;
-use super::device::{Command, Queue};
+use super::device::{Command, InStream, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
-use super::pacing::{BELL_PATIENCE, FORWARD_PATIENCE, PEER_DEADLINE, Pace};
+use super::pacing::{BELL_PATIENCE, FORWARD_PATIENCE, PEER_DEADLINE, Pace, VOTE_PATIENCE};
 use super::recorder::Recorder;
 use crate::group::Collectives;
 use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
@@ -15,7 +15,7 @@ use lockstep_spec::machine::{Fact, Local, Position, RankMachine};
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::Row;
-use lockstep_spec::ticket::{Kind, Site, Ticket};
+use lockstep_spec::ticket::{Communicator, Kind, Site, SiteName, Ticket};
 use lockstep_spec::why::Why;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +51,7 @@ enum Turned {
 pub(super) struct Surroundings<C, P> {
     pub(super) control: C,
     pub(super) pace: P,
+    pub(super) votes: Box<dyn InStream>,
     pub(super) device: Queue,
     pub(super) inputs: Inputs,
     pub(super) front: Front,
@@ -61,6 +62,7 @@ pub(super) struct Driver<H: Hands, C, P> {
     machine: RankMachine<H::Role>,
     hands: H,
     control: C,
+    votes: Box<dyn InStream>,
     device: Queue,
     inputs: Inputs,
     front: Front,
@@ -71,6 +73,8 @@ pub(super) struct Driver<H: Hands, C, P> {
     /// When the forwards were launched that have not retired here.
     launched: VecDeque<Instant>,
     last_ticket: Option<Ticket>,
+    /// Whether it has entered a vote in the device's queue, and has yet to wait for it.
+    voting: bool,
     /// What broke on this rank, until the group has been told by vote.
     broken: Option<RankError>,
     digest: u64,
@@ -80,13 +84,14 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
     pub(super) fn new(
         machine: RankMachine<H::Role>,
         hands: H,
-        Surroundings { control, pace, device, inputs, front }: Surroundings<C, P>,
+        Surroundings { control, pace, votes, device, inputs, front }: Surroundings<C, P>,
     ) -> Self {
         let recorder = inputs.recorder();
         Self {
             machine,
             hands,
             control,
+            votes,
             device,
             inputs,
             front,
@@ -96,6 +101,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
             launching: None,
             launched: VecDeque::new(),
             last_ticket: None,
+            voting: false,
             broken: None,
             digest: 0,
         }
@@ -124,14 +130,20 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
 
     /// Takes every input that is there.
     fn drain(&mut self) -> Result<(), RankError> {
-        if let Some(waited) =
-            self.launched.front().map(Instant::elapsed).filter(|waited| *waited > FORWARD_PATIENCE)
-        {
-            return Err(RankError::ForwardHangs { seconds: waited.as_secs() });
-        }
+        self.check_forwards()?;
         while let Some(input) = self.inputs.next() {
             self.take(input)?;
         }
+        self.tick()
+    }
+
+    /// Ends the wait for a device that hangs.
+    fn check_forwards(&self) -> Result<(), RankError> {
+        let waited = self.launched.front().map(Instant::elapsed).filter(|waited| *waited > FORWARD_PATIENCE);
+        waited.map_or(Ok(()), |waited| Err(RankError::ForwardHangs { seconds: waited.as_secs() }))
+    }
+
+    fn tick(&mut self) -> Result<(), RankError> {
         while self.pace.ticks() {
             self.feed(vec![Fact::Tick])?;
         }
@@ -153,6 +165,10 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 self.feed(vec![Fact::Retired { forward, tokens }])
             }
             Input::Copied(copy) => self.feed(vec![Fact::Copied(copy)]),
+            // Nobody waits for it: the machine says so.
+            Input::Voted { ticket, payload } => {
+                self.perform(Event::Completed { ticket, payload }).map(|_| ())
+            }
             Input::Front(FrontToRank::Pause) => self.feed(vec![Fact::PauseWanted(true)]),
             Input::Front(FrontToRank::Resume) => self.feed(vec![Fact::PauseWanted(false)]),
             Input::Front(FrontToRank::Dismiss | FrontToRank::Shutdown) => {
@@ -176,6 +192,9 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
 
     /// Waits until a round is due. `false`: something else came first.
     fn park(&mut self) -> Result<bool, RankError> {
+        if self.machine.launches_next() {
+            return Ok(true);
+        }
         if !self.machine.leads() {
             return Ok(self.control.wait_for_leader(BELL_PATIENCE)? || self.pace.overdue());
         }
@@ -213,14 +232,37 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         let mut micros = 0;
         let mut pending = VecDeque::new();
         self.step(event, &mut pending);
-        while let Some(effect) = pending.pop_front() {
-            let mut facts = Vec::new();
-            if let Some(completion) = self.act(effect, &mut facts, &mut micros)? {
-                self.step(completion, &mut pending);
+        loop {
+            while let Some(effect) = pending.pop_front() {
+                let mut facts = Vec::new();
+                if let Some(completion) = self.act(effect, &mut facts, &mut micros)? {
+                    self.step(completion, &mut pending);
+                }
+                facts.into_iter().for_each(|fact| self.step(Event::Fact(fact), &mut pending));
             }
-            facts.into_iter().for_each(|fact| self.step(Event::Fact(fact), &mut pending));
+            if !std::mem::take(&mut self.voting) {
+                return Ok(micros);
+            }
+            let completion = self.await_vote()?;
+            self.step(completion, &mut pending);
         }
-        Ok(micros)
+    }
+
+    /// Waits for a vote in the device's queue: for as long as the forward before it takes. What comes before the outcome is taken first.
+    fn await_vote(&mut self) -> Result<EventOf<H::Role>, RankError> {
+        loop {
+            self.check_forwards()?;
+            self.votes.awaited();
+            match self.inputs.wait(VOTE_PATIENCE)? {
+                Some(Input::Voted { ticket, payload }) => return Ok(Event::Completed { ticket, payload }),
+                Some(input) => self.take(input)?,
+                None => self.tick()?,
+            }
+            if let Some(error) = self.broken.take() {
+                return Err(error);
+            }
+            self.tell_progress()?;
+        }
     }
 
     fn step(&mut self, event: EventOf<H::Role>, pending: &mut VecDeque<EffectOf<H::Role>>) {
@@ -280,6 +322,12 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         let ticket = *entry.ticket();
         self.last_ticket = Some(ticket);
         self.recorder.entered(entry.clone().into());
+        if ticket.site.awaited() && ticket.site.communicator() == Communicator::Device {
+            self.counters.votes += 1;
+            self.counters.votes_in_stream += 1;
+            self.voting = true;
+            return self.votes.enter(entry).map(|()| None);
+        }
         let entered = Instant::now();
         let payload = meet(&mut self.control, &entry, PEER_DEADLINE)?;
         match ticket.kind {

@@ -7,8 +7,10 @@ use super::error::RankError;
 use super::recorder::Recorder;
 use crate::fabric::PrefillInbound;
 use crate::wire::{FrontToRank, WireError};
+use lockstep_spec::agreed::Words;
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{CopyId, ForwardId, Leg, TokenId};
+use lockstep_spec::ticket::Ticket;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -37,6 +39,13 @@ pub(super) enum Input {
     },
     /// The device finished a copy between a page of its own and one of the host.
     Copied(CopyId),
+    /// A vote in the device's queue came out so.
+    Voted {
+        /// Which.
+        ticket: Ticket,
+        /// What came out.
+        payload: Words,
+    },
     /// The device failed.
     DeviceFailed(RankError),
 }

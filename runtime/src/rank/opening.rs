@@ -82,7 +82,7 @@ pub(super) fn open(
 mod tests {
     use super::*;
     use crate::group::Threads;
-    use lockstep_spec::configuration::{Collectives as Where, Forwards};
+    use lockstep_spec::configuration::{Collectives as Where, Forwards, Votes};
     use lockstep_spec::ids::{Epoch, RankIndex};
     use lockstep_spec::start::NAME_WORDS;
 
@@ -131,6 +131,7 @@ mod tests {
             stop_tokens: Vec::new(),
             collectives: Where::Device,
             forwards: Forwards::Captured,
+            votes: Votes::Host,
         }
     }
 

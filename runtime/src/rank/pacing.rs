@@ -8,6 +8,8 @@ const TICK: Duration = Duration::from_millis(1);
 const HEARTBEAT: Duration = Duration::from_millis(100);
 /// How long a follower listens for the bell before it looks after its other business.
 pub(super) const BELL_PATIENCE: Duration = Duration::from_millis(50);
+/// How long a rank listens for a vote in its device's queue before it looks after its other business.
+pub(super) const VOTE_PATIENCE: Duration = Duration::from_millis(50);
 /// How long a follower waits for the bell before it enters the vote without one, where the leader's absence has a name.
 const BELL_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a forward may take, the wait behind others included. Rounds go on beside it, so nothing else would notice a device that hangs.

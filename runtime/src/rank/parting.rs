@@ -41,6 +41,7 @@ impl Parting {
             | Input::Leg(..)
             | Input::Prefill(_)
             | Input::Retired { .. }
+            | Input::Voted { .. }
             | Input::WriteFailed(_) => return,
         };
         let mut said = self.word.lock().unwrap_or_else(PoisonError::into_inner);

@@ -140,6 +140,7 @@ impl Hands for PrefillHands {
             | Input::Leg(..)
             | Input::Retired { .. }
             | Input::Copied(_)
+            | Input::Voted { .. }
             | Input::DeviceFailed(_) => {}
         }
         Ok(())

@@ -170,7 +170,7 @@ impl Book {
             Input::Front(message) => self.heard(message),
             Input::Prefill(inbound) => self.met(inbound),
             Input::WriteFailed(leg) => self.fact::<Prefill>(Fact::Role((*leg, WriteFact::WriteFailed))),
-            Input::FrontGone(_) => self.observe::<Decode>(None),
+            Input::FrontGone(_) | Input::Voted { .. } => self.observe::<Decode>(None),
         }
     }
 

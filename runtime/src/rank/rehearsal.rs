@@ -119,7 +119,8 @@ fn lead<R: Rehearsed>(header: Header, trace: &str) -> Result<u64, Departure> {
     let front = Front::new(RankEnd::of(line).map_err(|error| unprepared(&error))?.sender);
     let script = Scripted::new(Script::new(steps(trace)?, inbox, recorder, commands));
     let control = Absent { script: script.clone(), rank: rank.0 as usize, size };
-    let surroundings = Surroundings { control, pace: script.clone(), device, inputs, front };
+    let votes = Box::new(script.clone());
+    let surroundings = Surroundings { control, pace: script.clone(), votes, device, inputs, front };
     let lived = Driver::new(machine, script.clone(), surroundings).run();
     script.read(|script| script.verdict(&lived))
 }

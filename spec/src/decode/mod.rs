@@ -104,6 +104,10 @@ impl<R: Rules> Role for Decode<R> {
         Some(Do::End { request, outcome })
     }
 
+    fn votes_first() -> bool {
+        R::votes_first()
+    }
+
     fn decide(
         configuration: &GroupConfiguration,
         Inputs { epoch, state, outcome, brief }: Inputs<Self>,

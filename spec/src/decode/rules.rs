@@ -61,6 +61,11 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         &ORDER
     }
 
+    /// Whether a vote in the devices' queue goes ahead of the launch that it goes with: [`crate::role::Role::votes_first`].
+    fn votes_first() -> bool {
+        true
+    }
+
     /// Who gives its pages up: the youngest by acceptance. `candidates` is not empty and oldest first. (The fewest generated tokens
     /// starve: a victim transfers slowly, is overtaken, and is again the fewest.)
     fn victim(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {

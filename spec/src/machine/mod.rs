@@ -6,7 +6,8 @@
 //!                             └── none ─────────────▶ decide ─▶ Outside                └─▶ Left
 //! any phase ── broken contract ──▶ Faulted
 //! ```
-//! Deciding is agreed; performing the decision is local, but for the launch, whose ticket is agreed too. Read [`RankMachine::step`]
+//! Deciding is agreed; performing the decision is local, but for the launch, whose ticket is agreed too. Where votes are reduced in the devices'
+//! queue, a launch waits for the next turn, and goes into that queue behind the vote: so the vote waits for the forward before it alone. Read [`RankMachine::step`]
 //! first, then `round` (the round, function by function), `facts` (what is taken outside it), and [`crate::role::Role`] for what a role adds.
 
 mod facts;
@@ -23,7 +24,7 @@ use crate::ids::{Epoch, RankIndex, Round};
 use crate::local::{Device, Intake};
 use crate::program::{Effect, Event, RankProgram};
 use crate::role::Role;
-use crate::table::State;
+use crate::table::{Flight, State};
 use crate::ticket::{Site, Ticket};
 use crate::vote::Outcome;
 use alloc::sync::Arc;
@@ -63,6 +64,8 @@ pub struct RankMachine<R: Role> {
     epoch: Agreed<Epoch>,
     round: Agreed<Round>,
     state: Agreed<State<R::Occupant>>,
+    /// A forward that is launched with the next vote.
+    launching: Agreed<Option<Flight>>,
     position: Position,
     evidence: R::Evidence,
     device: Device,
@@ -76,6 +79,7 @@ impl<R: Role> Hash for RankMachine<R> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.round.hash(hasher);
         self.state.hash(hasher);
+        self.launching.hash(hasher);
         self.position.hash(hasher);
         self.evidence.hash(hasher);
         self.device.hash(hasher);
@@ -98,6 +102,7 @@ impl<R: Role> RankMachine<R> {
             epoch: Agreed::configured(&configuration, |configuration| configuration.epoch),
             round: Agreed::configured(&configuration, |_| Round(0)),
             state: Agreed::configured(&configuration, State::genesis),
+            launching: Agreed::configured(&configuration, |_| None),
             position: Position::Outside,
             evidence: R::evidence(&configuration),
             device: Device::default(),
@@ -148,6 +153,12 @@ impl<R: Role> RankMachine<R> {
     #[must_use]
     pub fn intake(&self) -> &Intake<R::Arrival> {
         &self.intake
+    }
+
+    /// Whether a forward is launched with the next vote: then the next turn waits for nothing.
+    #[must_use]
+    pub fn launches_next(&self) -> bool {
+        self.launching.value().is_some()
     }
 
     /// Whether this rank leads its group.
@@ -206,6 +217,7 @@ impl<R: Role> Counters for RankMachine<R> {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.round.rename(visit);
         self.state.rename(visit);
+        self.launching.rename(visit);
         self.evidence.visit(visit);
         self.device.visit(visit);
         self.intake.visit(visit);

@@ -3,9 +3,9 @@
 use super::{Effects, Local, Position, RankMachine};
 use crate::agreed::{Agreed, Entry, Words, complete};
 use crate::brief::Brief;
-use crate::configuration::GroupConfiguration;
+use crate::configuration::{GroupConfiguration, Votes};
 use crate::fault::Fault;
-use crate::ids::{Epoch, Round};
+use crate::ids::Round;
 use crate::invariant;
 use crate::program::Effect;
 use crate::role::{Decision, Inputs, Role, TurnedAway};
@@ -16,21 +16,29 @@ use crate::vote::{Ballot, Outcome};
 type Decided<R> = Agreed<Decision<<R as Role>::Occupant, <R as Role>::Action>>;
 
 impl<R: Role> RankMachine<R> {
-    fn ticket(&self, site: fn(&GroupConfiguration, (Epoch, Round)) -> Ticket) -> Agreed<Ticket> {
-        self.epoch.clone().zip(self.round.clone()).map_with(&self.configuration, site)
-    }
-
-    /// Posts the vote: the one entry that nothing guards.
+    /// Posts the vote, the one entry that nothing guards, and launches what goes with it.
     pub(super) fn post_vote(&mut self, effects: &mut Effects<R>) {
         let brief = if self.leads() { self.freeze_brief() } else { Words::new() };
-        let ticket = self.ticket(|configuration, (epoch, round)| Ticket {
-            epoch,
-            round,
-            site: Site::Vote,
-            kind: Kind::MinReduce,
-            shape: Ballot::width(configuration),
-        });
-        effects.push(Effect::Enter(Entry::new(&ticket, self.ballot(brief.len()).into_words())));
+        let nothing = Agreed::configured(&self.configuration, |_| None);
+        let launching = core::mem::replace(&mut self.launching, nothing);
+        let place = self.epoch.clone().zip(self.round.clone()).zip(launching.as_ref());
+        let ticket =
+            place.map_with(&self.configuration, |configuration, ((epoch, round), launching)| Ticket {
+                epoch,
+                round,
+                site: if launching.is_some() { Site::StreamVote } else { Site::Vote },
+                kind: Kind::MinReduce,
+                shape: Ballot::width(configuration),
+            });
+        let vote = Effect::Enter(Entry::new(&ticket, self.ballot(brief.len()).into_words()));
+        let launched = launching.transpose();
+        if R::votes_first() {
+            effects.push(vote);
+            launched.into_iter().for_each(|flight| self.launch(flight, effects));
+        } else {
+            launched.into_iter().for_each(|flight| self.launch(flight, effects));
+            effects.push(vote);
+        }
         self.position = Position::Voting { ticket, brief };
     }
 
@@ -150,10 +158,12 @@ impl<R: Role> RankMachine<R> {
         }
         effects.push(Effect::Local(Local::Decided(decision.value().reasons.clone())));
         let (state, flight) = decision.map(Decision::into_parts).unzip();
-        if let Some(flight) = flight.transpose() {
-            R::check_launch(state.value(), &self.evidence, flight.value())?;
-            self.launch(flight, effects);
+        if let Some(flight) = flight.value() {
+            R::check_launch(state.value(), &self.evidence, flight)?;
         }
+        let (now, later) = flight.map_with(&self.configuration, apart).unzip();
+        now.transpose().into_iter().for_each(|flight| self.launch(flight, effects));
+        self.launching = later;
         self.round = self.round.clone().map(Round::next);
         self.state = state;
         let state = self.state.value();
@@ -180,5 +190,13 @@ impl<R: Role> RankMachine<R> {
                 shape: flight.tokens(),
             });
         effects.push(Effect::Enter(Entry::new(&ticket, Words::new())));
+    }
+}
+
+/// What is launched now, and what with the next vote.
+fn apart(configuration: &GroupConfiguration, flight: Option<Flight>) -> (Option<Flight>, Option<Flight>) {
+    match configuration.votes {
+        Votes::Host => (flight, None),
+        Votes::Stream => (None, flight),
     }
 }

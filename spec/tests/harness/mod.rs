@@ -12,7 +12,7 @@ use lockstep_spec::prefill::leg::LegTenant;
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::{Occupant, Row, State};
-use lockstep_spec::ticket::{Communicator, Site, SiteName, Ticket};
+use lockstep_spec::ticket::{Site, SiteName, Ticket};
 use lockstep_spec::vote::Outcome;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl<R: Shown> Group<R> {
         for effect in effects {
             self.did[rank].push(Self::done(&effect));
             if let Effect::Enter(entry) = effect
-                && entry.ticket().site.communicator() == Communicator::Control
+                && entry.ticket().site.awaited()
             {
                 assert!(self.posted[rank].replace(entry).is_none(), "a rank enters one collective at a time");
             }
@@ -135,7 +135,7 @@ impl<R: Shown> Group<R> {
             "every rank enters the same: {entries:?}"
         );
         let payload = match ticket.site {
-            Site::Vote => minimum(&entries),
+            Site::Vote | Site::StreamVote => minimum(&entries),
             Site::Brief | Site::Forward | Site::Offer | Site::Name | Site::Connect | Site::Ready => {
                 entries[0].payload().to_vec()
             }
@@ -177,7 +177,7 @@ impl<R: Shown> Group<R> {
     /// What a completed collective says, apart from what every vote says.
     fn read_aloud(&mut self, ticket: &Ticket, payload: &Words) {
         let line = match ticket.site {
-            Site::Vote => self.vote(&Outcome::new(payload.clone())),
+            Site::Vote | Site::StreamVote => self.vote(&Outcome::new(payload.clone())),
             Site::Brief => match Brief::<R::Arrival>::decode(payload) {
                 Ok(Brief { pause, verdicts, arrivals, aborts }) => {
                     let pause = pause.map(|pause| format!("pause {pause} ")).unwrap_or_default();

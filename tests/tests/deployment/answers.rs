@@ -6,7 +6,7 @@ use std::time::Instant;
 use lockstep_tests::golden::{Golden, goldens};
 use serde_json::{Value, json};
 
-use crate::common::{Deployment, LONG, long_request, pieces, request, texts};
+use crate::common::{Deployment, LONG, leaders, long_request, pieces, request, texts};
 
 fn check_whole(server: &Deployment, golden: &Golden) {
     let answer = server.post(&request(golden, false));
@@ -59,6 +59,21 @@ fn answers_are_the_references_in_groups_of_two() {
 #[test]
 fn answers_are_the_references_in_groups_of_three() {
     check_modes(3, &[""]);
+}
+
+/// Votes that launches go with are reduced in the devices' queue; the others between the hosts, as ever.
+#[test]
+fn answers_are_the_references_where_votes_go_in_the_stream() {
+    for size in [1, 2, 3] {
+        let server = Deployment::start(&format!("--tp {size} --votes-in-stream"));
+        check_all(&server);
+        server.wait_until_drained(256);
+        for role in ["prefill", "decode"] {
+            let count = |name| leaders(&server, role, &format!("{name}_total"));
+            assert!(count("votes") > count("votes_in_stream"), "some rounds launch nothing");
+            assert_eq!(count("votes_in_stream"), count("forwards"), "each launch has its vote");
+        }
+    }
 }
 
 /// A request's draws are a function of its seed: the same at any group size, when it is asked for again, and beside greedy ones.

@@ -206,3 +206,11 @@ pub(crate) fn reserved_port() -> (OwnedFd, SocketAddr) {
     let address = getsockname(&port).unwrap().try_into().unwrap();
     (port, address)
 }
+
+/// A counter or gauge of a group's leader.
+pub(crate) fn leaders(server: &Deployment, role: &str, name: &str) -> u64 {
+    let metrics = server.get("/metrics").body;
+    let start = format!("lockstep_rank_{name}{{role=\"{role}\",rank=\"0\"}} ");
+    let line = metrics.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
+    line.parse().unwrap()
+}

@@ -57,6 +57,14 @@ fn cuda_answer_is_the_reference_in_groups_of_four_without_overlap() {
     assert!(said.contains("CUDA devices 0, 1, 2, 3 compute"), "{said}");
 }
 
+/// Votes are reduced by NCCL between two forwards; the vote of a round without a launch still goes between the hosts.
+#[test]
+fn cuda_answers_are_the_references_where_votes_go_in_the_stream() {
+    let arguments = "--tp 2 --device cuda --collectives nccl --graphs on --votes-in-stream";
+    let said = check(whole(), 2, arguments, 2);
+    assert!(!said.contains("between the hosts"), "{said}");
+}
+
 /// Its peer waits in a collective that it does not enter, or finds its connection gone; the stream goes on all the same.
 #[test]
 fn cuda_stream_goes_on_when_a_rank_dies_among_nccls_collectives() {

@@ -8,15 +8,7 @@ use lockstep_tests::process::kill;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::common::{Deployment, long_request, pieces, request, story, texts};
-
-/// A counter or gauge of a group's leader.
-fn leaders(server: &Deployment, role: &str, name: &str) -> u64 {
-    let metrics = server.get("/metrics").body;
-    let start = format!("lockstep_rank_{name}{{role=\"{role}\",rank=\"0\"}} ");
-    let line = metrics.lines().find_map(|line| line.strip_prefix(&start)).unwrap();
-    line.parse().unwrap()
-}
+use crate::common::{Deployment, leaders, long_request, pieces, request, story, texts};
 
 fn matched(server: &Deployment) -> u64 {
     leaders(server, "prefill", "pages_matched_total")

@@ -73,6 +73,12 @@ fn recovery_from_the_death_of_each_rank_alone_without_overlap() {
     check_each_rank("--tp 1 --no-overlap");
 }
 
+/// Its peers wait in the devices' queue, and not in a round.
+#[test]
+fn recovery_from_the_death_of_each_rank_where_votes_go_in_the_stream() {
+    check_each_rank("--votes-in-stream");
+}
+
 #[test]
 fn recovery_from_the_death_of_each_rank_of_groups_that_differ_in_size() {
     check_each_rank("--prefill-tp 1 --decode-tp 2");

@@ -10,6 +10,7 @@ use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, Kv
 
 use crate::common::{
     Mesh, PAGE_SIZE, PAGES, Request, check_draws, goldens, model_directory, on_every_rank_of, requests, rows,
+    step,
 };
 
 type OnDevice = Llama<DeviceBackend<Cpu>>;

@@ -4,7 +4,7 @@ use super::{MODES, name, ranks};
 use crate::agreed_level::mutants::{
     IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
     RetiresBeforeRecording, StartsAgainUnshaken, StartsWithoutFirstLaunch, TakesCorruptRows,
-    TakesForeignRows,
+    TakesForeignRows, VotesBehindItsLaunch,
 };
 use crate::decode::Surroundings;
 use crate::decode::mutants::{self as refuted, Refuted};
@@ -152,22 +152,38 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
 const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
+/// Where votes that launches go with are reduced in the devices' queue.
+const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 13] = [
+    (1, 2, 4, &PLAIN, Tier::Quick),
+    (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (2, 1, 3, &LATE, Tier::Quick),
+    (2, 1, 3, &SHUTDOWN, Tier::Quick),
+    (2, 1, 3, &FIRST_TOKENS, Tier::Quick),
+    (2, 1, 3, &PAUSE, Tier::Quick),
+    (2, 1, 3, &WORDS, Tier::Quick),
+    (2, 2, 4, &PLAIN, Tier::Quick),
+    (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
+    (2, 2, 3, &ABORTS_TRANSFERS, Tier::Pr),
+    (2, 2, 4, &ABORTS, Tier::Pr),
+    (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
+    (3, 1, 3, &ABORTS_TRANSFERS, Tier::Pr),
+];
+
 pub(super) fn proofs() -> Vec<Run> {
-    let in_the_normal_loop = |proof| proved(proof, Mode::Normal, false);
-    let in_both_loops = |proof| MODES.map(|(mode, overlap)| proved(proof, mode, overlap));
-    PROOFS.iter().flat_map(in_both_loops).chain(OF_THE_NIGHT.iter().map(in_the_normal_loop)).collect()
+    let in_the_normal_loop = |proof| proved(proof, Mode::Normal);
+    let in_both_loops = |proof| MODES.map(|(mode, _)| proved(proof, mode));
+    let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
+    let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
+    PROOFS.iter().flat_map(in_both_loops).chain(of_the_night).chain(in_stream).collect()
 }
 
-fn proved(
-    (size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier),
-    mode: Mode,
-    overlap: bool,
-) -> Run {
-    let mut setting = DecodeSetting::new(*size, *slots, *pages, overlap);
+fn proved((size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
+    let mut setting = DecodeSetting::new(*size, *slots, *pages, mode.overlaps());
+    setting.vote(mode.votes());
     (concern.change)(&mut setting);
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
-    let loops = if overlap { "overlap" } else { "normal" };
+    let loops = mode.name();
     let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, loops];
     let run = Run::holds(name(&parts), Progress(model)).tier(*tier);
     let run = run.params(format!("ranks × slots {size} × {slots}, pages {pages}, {loops}; {}", concern.told));
@@ -227,6 +243,12 @@ fn idle() -> Vec<Run> {
             Run::sloth(run, SHIPPED_RETRACTING, world::<LaunchesPastItsLimit>(retracting()))
         })
         .breaks("decode: wants_launch"),
+        idler("votes-behind-its-launch", |run| {
+            let mut setting = retracting();
+            setting.vote(Mode::Stream.votes());
+            Run::sloth(run, "decode-1x2-4p-plain-stream", world::<VotesBehindItsLaunch>(setting))
+        })
+        .breaks("decode: votes_first"),
         idler("starts-without-first-launch", |run| {
             Run::sloth(run, SHIPPED_RETRACTING, world::<StartsWithoutFirstLaunch>(retracting()))
         })

@@ -177,16 +177,33 @@ const PROOFS: [(u32, u32, &Concern, Tier); 27] = [
     (4, 1, &EVERYTHING, Tier::Nightly),
 ];
 
+/// Where votes that launches go with are reduced in the devices' queue.
+const IN_STREAM: [(u32, u32, &Concern, Tier); 11] = [
+    (1, 1, &EVERYTHING, Tier::Quick),
+    (1, 2, &CHUNKS, Tier::Quick),
+    (2, 1, &EVERYTHING, Tier::Quick),
+    (2, 1, &CHUNKS, Tier::Quick),
+    (2, 1, &SHUTDOWN, Tier::Quick),
+    (2, 1, &PAUSE, Tier::Quick),
+    (2, 1, &HOSTED, Tier::Quick),
+    (2, 2, &PLAIN, Tier::Quick),
+    (2, 2, &CHUNKS, Tier::Pr),
+    (3, 1, &DEADLINES, Tier::Quick),
+    (3, 1, &EVERYTHING, Tier::Pr),
+];
+
 pub(super) fn proofs() -> Vec<Run> {
-    PROOFS.iter().flat_map(|proof| MODES.map(|(mode, overlap)| proved(proof, mode, overlap))).collect()
+    let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
+    PROOFS.iter().flat_map(|proof| MODES.map(|(mode, _)| proved(proof, mode))).chain(in_stream).collect()
 }
 
-fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode, overlap: bool) -> Run {
-    let mut setting = PrefillSetting::new(*size, *slots, overlap);
+fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode) -> Run {
+    let mut setting = PrefillSetting::new(*size, *slots, mode.overlaps());
+    setting.vote(mode.votes());
     (concern.change)(&mut setting);
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
-    let loops = if overlap { "overlap" } else { "normal" };
+    let loops = mode.name();
     let run =
         Run::holds(name(&["prefill", &format!("{size}x{slots}"), concern.name, loops]), Progress(model));
     let run = run.params(format!("ranks × slots {size} × {slots}, {loops}; {}", concern.told)).tier(*tier);

@@ -131,6 +131,10 @@ impl Backend for CpuBackend {
         Ok(group.all_reduce_sum(summand)?)
     }
 
+    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError> {
+        Ok(group.all_reduce_min(words)?)
+    }
+
     fn last_positions(
         &mut self,
         output: &mut Vec<f32>,

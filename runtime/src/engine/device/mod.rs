@@ -31,6 +31,9 @@ use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
 use batch::{Draws, Numbers};
 
+/// How long a vote may take once what was queued before it has run. Its peers may have more to run before.
+const VOTE_DEADLINE: Duration = Duration::from_secs(60);
+
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
 pub enum CacheType {
@@ -119,6 +122,18 @@ impl<D: Device> DeviceBackend<D> {
         let (entries, width) = (rows_of(table, width), small(width));
         self.shape(output, rows_of(indices, 1), width)?;
         self.run(GatherRows { output, table, indices, entries, width })
+    }
+}
+
+impl<D: Grouped> DeviceBackend<D> {
+    /// Replaces each word by the least of the group's: on the devices, or else between the hosts.
+    fn reduce_min(&mut self, words: &mut D::Buffer, group: &mut dyn AllReduce) -> Result<(), ForwardError> {
+        if group.size() == 1 || self.device.all_reduce(Reduction::Min, words).map_err(blame)? {
+            return Ok(());
+        }
+        let mut values: Vec<u64> = self.device.download(words).map_err(BackendError::new)?;
+        group.all_reduce_min(&mut values)?;
+        Ok(self.device.overwrite(words, &values).map_err(BackendError::new)?)
     }
 }
 
@@ -233,6 +248,15 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         Ok(self.device.overwrite(summand, &values).map_err(BackendError::new)?)
     }
 
+    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError> {
+        let mut vote = self.device.upload(words).map_err(BackendError::new)?;
+        self.reduce_min(&mut vote, group)?;
+        self.settle(VOTE_DEADLINE)?;
+        let reduced: Vec<u64> = self.device.download(&vote).map_err(BackendError::new)?;
+        words.copy_from_slice(&reduced);
+        Ok(())
+    }
+
     fn last_positions(
         &mut self,
         output: &mut D::Buffer,
@@ -270,11 +294,7 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
             }
             None => self.run(Argmax { bids, logits, rows, width, first_token })?,
         }
-        if group.size() > 1 && !self.device.all_reduce(Reduction::Min, bids).map_err(blame)? {
-            let mut values: Vec<u64> = self.device.download(bids).map_err(BackendError::new)?;
-            group.all_reduce_min(&mut values)?;
-            self.device.overwrite(bids, &values).map_err(BackendError::new)?;
-        }
+        self.reduce_min(bids, group)?;
         Ok(self.run(ChosenTokens { tokens, bids, rows })?)
     }
 

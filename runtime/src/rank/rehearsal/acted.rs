@@ -4,12 +4,12 @@ use super::roles::Rehearsed;
 use super::script::{Script, did, entered};
 use crate::group::{Collectives, GroupError, Tag};
 use crate::rank::collective;
-use crate::rank::device::{Batch, BatchRow};
+use crate::rank::device::{Batch, BatchRow, InStream};
 use crate::rank::error::RankError;
 use crate::rank::hands::{FactOf, Hands};
 use crate::rank::inputs::Input;
 use crate::rank::pacing::Pace;
-use lockstep_spec::agreed::Words;
+use lockstep_spec::agreed::{Entry, Words};
 use lockstep_spec::ids::{Epoch, Round};
 use lockstep_spec::machine::{Local, RankMachine};
 use lockstep_spec::program::Posted;
@@ -87,6 +87,17 @@ impl<R: Rehearsed> Hands for Scripted<R> {
             draw: None,
         };
         Ok(rows.into_iter().map(row).collect())
+    }
+}
+
+impl<R: Rehearsed> InStream for Scripted<R> {
+    fn enter(&mut self, entry: Entry) -> Result<(), RankError> {
+        self.0.borrow_mut().by_hands.push_back(entered::<R>(entry.into()));
+        Ok(())
+    }
+
+    fn awaited(&mut self) {
+        self.0.borrow_mut().vote_comes_out();
     }
 }
 

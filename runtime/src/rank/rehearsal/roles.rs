@@ -75,6 +75,7 @@ impl Rehearsed for Prefill {
             | Input::Leg(..)
             | Input::Retired { .. }
             | Input::Copied(_)
+            | Input::Voted { .. }
             | Input::DeviceFailed(_) => None,
         }
     }

@@ -16,7 +16,7 @@ use lockstep_spec::machine::{Fact, Local};
 use lockstep_spec::program::{Event, Posted};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::Row;
-use lockstep_spec::ticket::{Communicator, Site, SiteName};
+use lockstep_spec::ticket::{Site, SiteName};
 use lockstep_spec::trace::Line;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Step<R: Role> {
 enum Doer {
     /// The loop alone.
     Loop,
-    /// The role's hands, or the control communicator.
+    /// The role's hands, or the collectives that the rank awaits.
     Hands,
     /// The device.
     Device,
@@ -45,10 +45,8 @@ enum Doer {
 impl<R: Role> Step<R> {
     fn doer(&self) -> Doer {
         match &self.line {
-            Line::Entered(posted) => match posted.ticket.site.communicator() {
-                Communicator::Control => Doer::Hands,
-                Communicator::Device => Doer::Device,
-            },
+            Line::Entered(posted) if posted.ticket.site.awaited() => Doer::Hands,
+            Line::Entered(_) => Doer::Device,
             Line::Did(deed) if deed.get("Launch").is_some() => Doer::Device,
             Line::Did(deed) if deed.get("Role").is_some() => Doer::Hands,
             Line::Did(_) | Line::Took(_) | Line::Opened(_) | Line::Skipped(_) => Doer::Loop,
@@ -84,7 +82,7 @@ pub(super) struct Script<R: Role> {
     inbox: Inbox,
     recorder: Arc<Recorder>,
     commands: Receiver<Command>,
-    /// What hands and control communicator were asked for, as lines.
+    /// What hands and awaited collectives were asked for, as lines.
     pub(super) by_hands: VecDeque<String>,
     /// What the device was asked for, as lines.
     by_device: VecDeque<String>,
@@ -155,24 +153,44 @@ impl<R: Rehearsed> Script<R> {
 
     /// Whether a round is due. What comes before it is put into the loop's queue; at the trace's end, that all is over.
     pub(super) fn round_is_due(&mut self) -> bool {
-        while self.departure.is_none() {
-            let fact = match self.next() {
-                Some(Line::Took(Event::Fact(fact))) => fact.clone(),
-                Some(Line::Took(Event::Turn)) => {
-                    self.fed += 1;
-                    return true;
-                }
-                Some(_) | None => break,
-            };
-            let Some(input) = input::<R>(fact) else { return false };
+        if self.departure.is_none() && !self.feed() {
+            return false;
+        }
+        let due = self.departure.is_none() && matches!(self.next(), Some(Line::Took(Event::Turn)));
+        self.fed += usize::from(due);
+        if !due {
+            self.end();
+        }
+        due
+    }
+
+    /// Puts the facts that come next into the loop's queue. Whether that is all of them: a tick comes from the loop's own clock.
+    fn feed(&mut self) -> bool {
+        while let Some(Line::Took(Event::Fact(fact))) = self.next() {
+            let Some(input) = input::<R>(fact.clone()) else { return false };
             let _gone = self.inbox.send(input);
             self.fed += 1;
         }
+        true
+    }
+
+    /// Says that all is over, once.
+    fn end(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             let over = WireError::Closed { peer: "the script".to_owned() };
             let _gone = self.inbox.send(Input::FrontGone(over));
         }
-        false
+    }
+
+    /// Puts what comes out of the vote in the device's queue into the loop's queue, behind what comes before it.
+    pub(super) fn vote_comes_out(&mut self) {
+        if !self.feed() {
+            return;
+        }
+        let Some(Line::Took(Event::Completed { ticket, payload })) = self.next() else { return self.end() };
+        let outcome = Input::Voted { ticket: *ticket, payload: payload.clone() };
+        let _gone = self.inbox.send(outcome);
+        self.fed += 1;
     }
 
     pub(super) fn ticks(&mut self) -> bool {
@@ -264,7 +282,10 @@ fn commanded<R: Role>(command: &Command) -> Vec<String> {
         Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } | Command::Fence { .. } => {
             vec!["a command that is not the loop's".to_owned()]
         }
-        Command::Send { .. } | Command::Fail { .. } | Command::Copy(_) | Command::Abandon { .. } => {
+        Command::Vote(_) | Command::Send { .. } | Command::Fail { .. } => {
+            vec!["a command that is not the loop's".to_owned()]
+        }
+        Command::Copy(_) | Command::Abandon { .. } => {
             vec!["a command that is not the loop's".to_owned()]
         }
     }
