@@ -192,10 +192,8 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
 
     /// Waits until a round is due. `false`: something else came first.
     fn park(&mut self) -> Result<bool, RankError> {
-        if self.machine.launches_next() {
-            return Ok(true);
-        }
-        if !self.machine.leads() {
+        // Whoever launches goes on at once: the leader rings no bell for a vote in the device's queue.
+        if !self.machine.leads() && !self.machine.launches_next() {
             return Ok(self.control.wait_for_leader(BELL_PATIENCE)? || self.pace.overdue());
         }
         let busy = !self.machine.state().value().idle();
