@@ -249,6 +249,14 @@ fn agreed_level_contains_two_slots() {
 }
 
 #[test]
+fn agreed_level_contains_votes_in_stream() {
+    let mut setting = decode_setting(2, 1, 3);
+    setting.vote(Votes::Stream);
+    let beyond = beyond_agreed_level::<Shipped>(&setting);
+    assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+}
+
+#[test]
 fn agreed_level_comparison_sees_another_rule() {
     assert!(!beyond_agreed_level::<AdmitsNobody>(&decode_setting(2, 1, 3)).is_empty());
 }

@@ -6,9 +6,11 @@
 //!                             └── none ─────────────▶ decide ─▶ Outside                └─▶ Left
 //! any phase ── broken contract ──▶ Faulted
 //! ```
-//! Deciding is agreed; performing the decision is local, but for the launch, whose ticket is agreed too. Where votes are reduced in the devices'
-//! queue, a launch waits for the next turn, and goes into that queue behind the vote: so the vote waits for the forward before it alone. Read [`RankMachine::step`]
-//! first, then `round` (the round, function by function), `facts` (what is taken outside it), and [`crate::role::Role`] for what a role adds.
+//! Deciding is agreed; performing the decision is local, but for the launch, whose ticket is agreed too. Where votes go in the devices' queue,
+//! a launch waits for the next turn, which queues it behind its vote; so a vote waits for the forward before that one alone.
+//!
+//! Read [`RankMachine::step`] first, then `round` (the round, function by function), `facts` (what is taken outside it), and
+//! [`crate::role::Role`] for what a role adds.
 
 mod facts;
 mod round;
