@@ -80,8 +80,8 @@ struct Round {
 }
 
 impl Chaos {
-    fn new(fabric: &str) -> Self {
-        let (server, goldens) = (Deployment::start(&format!("{ARGUMENTS} --fabric {fabric}")), goldens());
+    fn new(flags: &str) -> Self {
+        let (server, goldens) = (Deployment::start(&format!("{ARGUMENTS} {flags}")), goldens());
         let (expected, pids) = (goldens.iter().map(pieces).collect(), server.rank_pids());
         let (lost, relays, counts) = (Vec::new(), Vec::new(), BTreeMap::new());
         Self { server, goldens, expected, pids, lost, relays, counts }
@@ -271,9 +271,9 @@ fn fabric_socket(pid: u32, rank: usize) -> Option<PathBuf> {
 }
 
 /// So many rounds, with those of the faults that `include` takes.
-fn chaos(fabric: &str, rounds: u64, include: impl Fn(&Fault) -> bool) {
+fn chaos(flags: &str, rounds: u64, include: impl Fn(&Fault) -> bool) {
     let (rounds, seed) = (number("LOCKSTEP_CHAOS_ROUNDS", rounds), number("LOCKSTEP_CHAOS_SEED", SEED));
-    let (mut chaos, mut dice) = (Chaos::new(fabric), Dice(seed));
+    let (mut chaos, mut dice) = (Chaos::new(flags), Dice(seed));
     for round in 0..rounds {
         let (mut faults, pause) = (dice.faults(chaos.pids.len()), dice.pause());
         faults.retain(&include);
@@ -287,12 +287,12 @@ fn chaos(fabric: &str, rounds: u64, include: impl Fn(&Fault) -> bool) {
 
 #[test]
 fn chaos_leaves_every_answer_right() {
-    chaos("unix", ROUNDS, |_| true);
+    chaos("--fabric unix", ROUNDS, |_| true);
 }
 
 #[test]
-fn chaos_leaves_every_answer_right_where_pages_are_in_shared_memory() {
-    chaos("shm", ROUNDS_IN_MEMORY, |fault| !matches!(fault, Fault::Spoil(..)));
+fn chaos_leaves_every_answer_right_where_pages_are_in_shared_memory_and_votes_in_the_stream() {
+    chaos("--fabric shm --votes-in-stream", ROUNDS_IN_MEMORY, |fault| !matches!(fault, Fault::Spoil(..)));
 }
 
 /// The shape of the outage that this project is about: groups of four, streams beyond their slots, all cancelled at once.
