@@ -1,6 +1,7 @@
 //! A group of real ranks and how their collectives meet, without what surrounds them. A [`crate::world::World`] is one group in its
 //! environment.
 
+use crate::explore::fingerprint;
 use crate::rebase::Renaming;
 use crate::rendezvous::{Control, Device};
 use crate::traces::{Happened, Log};
@@ -134,6 +135,20 @@ impl<P: RankProgram> Group<P> {
         Ok(posted)
     }
 
+    /// What a rank is and has entered, as one number.
+    #[must_use]
+    pub fn part(&self, rank: usize) -> u128 {
+        fingerprint(&(&self.ranks[rank], self.dead[rank], self.control.part(rank), self.device.part(rank)))
+    }
+
+    /// Puts ranks into another order: place `i` gets rank `order[i]`, with what it has entered.
+    pub fn arrange(&mut self, order: &[usize]) {
+        arrange(&mut self.ranks, order);
+        arrange(&mut self.dead, order);
+        self.control.arrange(order);
+        self.device.arrange(order);
+    }
+
     /// Whether nothing is entered and nothing queued.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
@@ -151,4 +166,9 @@ impl<P: RankProgram> Group<P> {
         self.ranks.iter_mut().for_each(|rank| renaming.rename(rank));
         self.device.rebase(&mut |ticket| renaming.rename(&mut ticket.round));
     }
+}
+
+/// Puts parts into another order: place `i` gets part `order[i]`.
+pub fn arrange<T: Clone>(parts: &mut Vec<T>, order: &[usize]) {
+    *parts = order.iter().map(|from| parts[*from].clone()).collect();
 }

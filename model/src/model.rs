@@ -111,7 +111,8 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Completion::OneByOne => "two-turns",
             Completion::Together => "atomic-completion",
         };
-        order.into_iter().chain([completion, "rebasing"]).collect()
+        let symmetry = E::symmetric(&self.setting).then_some("symmetry");
+        order.into_iter().chain([completion, "rebasing"]).chain(symmetry).collect()
     }
 
     fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {

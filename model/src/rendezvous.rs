@@ -1,6 +1,7 @@
 //! How a group's collectives meet: a rank awaits those of the control communicator until all have entered; on the device communicator
 //! entries are queued in order and the rank goes on, unless it awaits one of them. A difference is a violation, not a wait: no later step can repair it.
 
+use crate::group::arrange;
 use lockstep_spec::invariant::{matched, no_skip};
 use lockstep_spec::program::Posted;
 use lockstep_spec::ticket::{Kind, SiteName, Ticket};
@@ -71,6 +72,20 @@ impl<S: SiteName> Control<S> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.outcome.is_none() && self.entered.iter().all(Option::is_none)
+    }
+
+    /// What a rank has entered, and whether it has an outcome to take.
+    #[must_use]
+    pub fn part(&self, rank: usize) -> (Option<&Posted<S>>, bool) {
+        (self.entered[rank].as_ref(), self.owed(rank).is_some())
+    }
+
+    /// Puts the ranks' parts into another order: place `i` gets that of rank `order[i]`.
+    pub fn arrange(&mut self, order: &[usize]) {
+        arrange(&mut self.entered, order);
+        if let Some(outcome) = &mut self.outcome {
+            arrange(&mut outcome.owed, order);
+        }
     }
 
     /// Whether a rank can take an outcome.
@@ -167,6 +182,18 @@ impl<S: SiteName> Device<S> {
     pub fn retire(&mut self, rank: usize) {
         self.queues[rank].remove(0);
         self.retired[rank] += 1;
+    }
+
+    /// What a rank has queued, and how many it has retired.
+    #[must_use]
+    pub fn part(&self, rank: usize) -> (&[Ticket<S>], usize) {
+        (&self.queues[rank], self.retired[rank])
+    }
+
+    /// Puts the ranks' parts into another order: place `i` gets that of rank `order[i]`.
+    pub fn arrange(&mut self, order: &[usize]) {
+        arrange(&mut self.queues, order);
+        arrange(&mut self.retired, order);
     }
 
     /// What a rank has queued, oldest first.

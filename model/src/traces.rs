@@ -18,7 +18,7 @@ use lockstep_spec::machine::{Fact, Local, RankMachine};
 use lockstep_spec::prefill::Prefill;
 use lockstep_spec::program::{Effect, Event, Posted, RankProgram};
 use lockstep_spec::role::Role;
-use lockstep_spec::ticket::{Site, SiteName};
+use lockstep_spec::ticket::{Communicator, Site, SiteName};
 use lockstep_spec::trace::{Closing, FORMAT, Header, Line, Observation};
 use serde::Serialize;
 use serde_json::Value;
@@ -142,7 +142,7 @@ struct Scribe<R: Role> {
     coming: VecDeque<Happened<RankMachine<R>>>,
     /// What was seen and not taken: the rank waits in a collective.
     waiting: Vec<Happened<RankMachine<R>>>,
-    /// Whether the rank waits in a collective.
+    /// Whether the rank waits in a collective between the hosts.
     inside: bool,
     /// Whether the rank has ended.
     ended: bool,
@@ -227,7 +227,7 @@ impl<R: Answering> Scribe<R> {
     }
 }
 
-/// Whether a rank waits in what it enters.
+/// Whether a rank waits in what it enters, and takes nothing meanwhile.
 fn waits<L>(effect: &Effect<Posted<Site>, L>) -> bool {
-    matches!(effect, Effect::Enter(posted) if posted.ticket.site.awaited())
+    matches!(effect, Effect::Enter(posted) if posted.ticket.site.communicator() == Communicator::Control)
 }

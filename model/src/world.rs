@@ -1,13 +1,17 @@
 //! N real ranks in one world. The ranks are programs, executed as they are; only what surrounds them is modelled: how collectives meet,
 //! and an [`Environment`] that says which facts may reach which rank.
 //!
-//! Two reductions. Each is a choice of the setting, and tests compare both with what they stand for:
+//! Three reductions. Each is a choice of the setting, and tests compare them with what they stand for:
 //! * [`Interleaving::FixedOrder`]: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just
 //!   before it enters; but for the forwards that its device must finish before what it awaits. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks
 //!   communicate beside the collectives.
 //! * [`Completion::Together`]: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
 //!   writes its own state alone. It may hide a crash between two ranks' completions; where ranks crash ([`crate::epochs`]), completions
 //!   come one by one.
+//!
+//! * [`Environment::symmetric`]: ranks that do not lead are put in an order of what they and their surroundings hold, whenever they are between
+//!   rounds or have entered the same collective. They run the same program on the same agreed state. It may hide one in which a rank's index
+//!   matters beyond leading; and in a counterexample a rank may change its place.
 //!
 //! One bound remains and is argued. Where completions come one by one, the ranks need never all be between rounds at once, and counters
 //! are rebased only then; so a rank turns twice at most after such a moment. Nothing is lost: whatever ran ahead in the next round cannot
@@ -171,6 +175,10 @@ impl<E: Environment> World<E> {
             Action::Complete | Action::Take(_) if self.between_rounds() => self.rebase(),
             Action::Complete | Action::Take(_) | Action::Fact(..) | Action::Retire(_) | Action::Turn(_) => {}
         }
+        match action {
+            Action::Complete | Action::Take(_) | Action::Turn(_) if E::symmetric(setting) => self.arrange(),
+            Action::Complete | Action::Take(_) | Action::Turn(_) | Action::Fact(..) | Action::Retire(_) => {}
+        }
         Ok(())
     }
 
@@ -273,6 +281,24 @@ impl<E: Environment> World<E> {
     pub fn between_rounds(&self) -> bool {
         let outside = |rank: &E::Program| E::outside(rank) || E::left(rank);
         self.group.is_whole() && self.group.control.is_empty() && self.group.ranks.iter().all(outside)
+    }
+
+    /// Puts ranks that do not lead into the order of what they and their surroundings hold: all of them between rounds, and else those that
+    /// have entered a collective, in their places.
+    pub fn arrange(&mut self) {
+        let (all, control) = (self.between_rounds(), &self.group.control);
+        let places: Vec<usize> =
+            (1..self.group.ranks.len()).filter(|rank| all || control.has_entered(*rank)).collect();
+        let key = |rank: &usize| (self.group.part(*rank), self.environment.part(*rank));
+        if places.is_sorted_by_key(key) {
+            return;
+        }
+        let mut sorted = places.clone();
+        sorted.sort_by_cached_key(key);
+        let mut order: Vec<usize> = (0..self.group.ranks.len()).collect();
+        places.into_iter().zip(sorted).for_each(|(place, from)| order[place] = from);
+        self.group.arrange(&order);
+        self.environment.arrange(&order);
     }
 
     /// Rebases the counters of a world in which every rank is between rounds.

@@ -184,7 +184,7 @@ pub struct Progress {
     /// Time from entering a vote between the hosts to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
     /// the wait for the last follower: what a rank can know of the spread of its group's entries.
     pub vote_wait_micros_total: u64,
-    /// Time inside votes and briefs, in microseconds.
+    /// Time inside votes between the hosts and briefs, in microseconds.
     pub agreement_micros_total: u64,
     /// Time from launch to retirement of forwards, in microseconds.
     pub forward_micros_total: u64,
@@ -198,6 +198,8 @@ pub struct Progress {
     pub pages_matched: u64,
     /// Of those, pages that came back from the host.
     pub pages_loaded: u64,
+    /// Whether it waits for a vote in the devices' queue that has a forward ahead of it there: then it goes round once that has run.
+    pub awaits_forward: bool,
     /// Whether the group is paused and none of its forwards is in flight.
     pub paused: bool,
 }

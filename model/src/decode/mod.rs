@@ -12,7 +12,8 @@ pub mod witnesses;
 use crate::coverage;
 use crate::decode::fabric::Port;
 use crate::decode::setting::DecodeSetting;
-use crate::explore::Notes;
+use crate::explore::{Notes, fingerprint};
+use crate::group::arrange;
 use crate::traces::{self, Happened};
 use crate::world::{Completion, Environment, Interleaving, Standing};
 use lockstep_spec::counters::{Counter, Counters};
@@ -117,6 +118,19 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn completion(setting: &DecodeSetting) -> Completion {
         setting.completion
+    }
+
+    fn symmetric(setting: &DecodeSetting) -> bool {
+        setting.symmetric
+    }
+
+    fn part(&self, rank: usize) -> u128 {
+        fingerprint(&(&self.ports[rank], &self.devices[rank]))
+    }
+
+    fn arrange(&mut self, order: &[usize]) {
+        arrange(&mut self.ports, order);
+        arrange(&mut self.devices, order);
     }
 
     fn facts(

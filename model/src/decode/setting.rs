@@ -84,6 +84,8 @@ pub struct DecodeSetting {
     pub interleaving: Interleaving,
     /// How outcomes reach the ranks.
     pub completion: Completion,
+    /// Whether the ranks that do not lead are interchangeable.
+    pub symmetric: bool,
 }
 
 impl DecodeSetting {
@@ -121,6 +123,7 @@ impl DecodeSetting {
             shutdown: false,
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
+            symmetric: false,
         }
     }
 

@@ -16,7 +16,8 @@ pub mod witnesses;
 
 use crate::coverage;
 use crate::decode::setting::PLAIN;
-use crate::explore::Notes;
+use crate::explore::{Notes, fingerprint};
+use crate::group::arrange;
 use crate::prefill::memory::Memory;
 use crate::prefill::peer::{DecodeSlot, Order, Write};
 use crate::prefill::setting::PrefillSetting;
@@ -167,6 +168,25 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn completion(setting: &PrefillSetting) -> Completion {
         setting.completion
+    }
+
+    fn symmetric(setting: &PrefillSetting) -> bool {
+        setting.symmetric
+    }
+
+    fn part(&self, rank: usize) -> u128 {
+        let said = self.decode.iter().map(|slot| slot.current.as_ref().map(|order| order.said[rank]));
+        let own = (&self.writes[rank], &self.devices[rank], &self.computed[rank], &self.memories[rank]);
+        fingerprint(&(own, said.collect::<Vec<_>>()))
+    }
+
+    fn arrange(&mut self, order: &[usize]) {
+        arrange(&mut self.writes, order);
+        arrange(&mut self.devices, order);
+        arrange(&mut self.computed, order);
+        arrange(&mut self.memories, order);
+        let asked = self.decode.iter_mut().filter_map(|slot| slot.current.as_mut());
+        asked.for_each(|asked| arrange(&mut asked.said, order));
     }
 
     fn facts(

@@ -58,6 +58,8 @@ pub struct PrefillSetting {
     pub interleaving: Interleaving,
     /// How outcomes reach the ranks.
     pub completion: Completion,
+    /// Whether the ranks that do not lead are interchangeable.
+    pub symmetric: bool,
 }
 
 impl PrefillSetting {
@@ -95,6 +97,7 @@ impl PrefillSetting {
             late_facts: false,
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
+            symmetric: false,
         }
     }
 

@@ -92,7 +92,7 @@ const UNBROKEN: [(&str, &str); 8] = [
 ];
 
 const NOT_COVERED: [&str; 15] = [
-    "What reductions may hide: worlds move the lowest rank first between two collectives, and let all ranks take a completed collective's outcome in one step. Both are compared with what they stand for at 2 × 1: all interleavings, and completions rank by rank.",
+    "What reductions may hide: worlds move the lowest rank first between two collectives, and let all ranks take a completed collective's outcome in one step. Both are compared with what they stand for at 2 × 1: all interleavings, and completions rank by rank. Runs named `symmetric` take ranks that do not lead as interchangeable, which is compared at 3 × 1.",
     "Larger tables: slots, pages, page sizes and outputs beyond those of the runs are argued. Behaviour depends on who lacks what, not on how much.",
     "The prefill group at any number of ranks: the agreed level exists for the decode group alone.",
     "More than two words of the front end in one brief beside its verdicts and a word on pausing, and more than two that wait. Most runs have one request or one abort a round; the prefill leader always briefs one leg.",
@@ -102,9 +102,9 @@ const NOT_COVERED: [&str; 15] = [
     "The two groups together beyond their runs: more ranks and slots, shutdown, corrupt rows; ranks of both sides that have several peers each, as three and two have; two decode deployments for one prefill; with several ranks on a side, fair cycles. Replaced groups: more than two deaths, and a prefill group that dies before decode's front end knows of the death before.",
     "Pacing: when the leader starts a round. Explored rounds follow each other at any pace.",
     "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the rank loop (a test leads it along every edge between states in which two ranks with one slot are between rounds, by one way each, or, where pages are copied to the hosts, along one such way in 16; along ways across epochs and of both groups; and `validate` judges its recorded runs), what its hands make of fabric and device, and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
-    "Votes in the devices' queue across epochs, of two groups together, and in TLA+: runs have one group that lives. The agreed level has no places, and holds for them as it does for others.",
+    "Votes in the devices' queue across epochs, of two groups together, and in TLA+: runs have one group that lives. Of what breaks there, pairs of two ranks with two slots, and pages that are kept but in one run. The agreed level has no places, and holds for them as it does for others.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
-    "More ranks are argued, not exhausted, beyond 3 with two slots, 4 with faults and 8 without: ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
+    "More ranks are argued, not exhausted, beyond 4 with two slots (8 without aborts) and 4 with faults (8 with failing handshakes): ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
     "The start of a group: ranks that die in it (the transports notice), and more than three; `validate` does not judge it. Assumed: a rank that prepares comes to an end, by its own deadlines.",
     "Graphics processors: no run of this project has used one.",
 ];

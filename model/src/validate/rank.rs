@@ -261,6 +261,11 @@ impl<R: Judged> Rank<R> {
         {
             return Step::Waits("for a forward that it launched and others did not");
         }
+        if let (Fact::Retired { .. }, Some(ahead)) = (fact, meeting.device.queue(self.index).first())
+            && ahead.site.awaited()
+        {
+            return Step::Leaves(format!("the machine took {}, before what came out of {ahead}", text(fact)));
+        }
         if let Err(why) = self.is_told(fact) {
             return Step::Leaves(why);
         }

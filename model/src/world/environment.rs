@@ -26,6 +26,19 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
         Completion::Together
     }
 
+    /// Whether the ranks that do not lead are interchangeable, so that one order of theirs stands for all.
+    fn symmetric(_: &Self::Setting) -> bool {
+        false
+    }
+
+    /// What surrounds a rank alone, as one number.
+    fn part(&self, _rank: usize) -> u128 {
+        0
+    }
+
+    /// Puts what surrounds each rank into another order: place `i` gets that of rank `order[i]`.
+    fn arrange(&mut self, _order: &[usize]) {}
+
     /// Facts that may reach `rank` now.
     fn facts(
         &self,

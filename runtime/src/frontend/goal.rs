@@ -1,7 +1,8 @@
 //! A rank's goal: the round that it is to come to, and for how long it has not. Without I/O; time is ticks.
 //!
-//! Rounds go on whether a group is busy, idle or paused, so a rank that lives comes to the next one soon, however slow its forwards. What
-//! a hang looks like from outside is a goal that is not reached while the rank still reports.
+//! Rounds go on whether a group is busy, idle or paused, so a rank that lives comes to the next one soon, however slow its forwards; but for a
+//! vote in the devices' queue, which waits for the forward ahead of it, and the rank says so. What a hang looks like from outside is a goal that
+//! is not reached while the rank still reports. A forward that hangs is its own rank's to notice.
 
 use std::time::Instant;
 
@@ -21,9 +22,9 @@ impl Goal {
     }
 
     /// Counts a tick of a rank that is at `round`, in a group whose furthest rank is at `furthest`. Once there, it is to come to where
-    /// that one is, or one further if it is the furthest itself.
-    pub(crate) fn tick(&mut self, round: u64, furthest: u64) {
-        match round >= self.round {
+    /// that one is, or one further if it is the furthest itself. Nothing is counted while it awaits a forward of its own device.
+    pub(crate) fn tick(&mut self, round: u64, furthest: u64, awaits_forward: bool) {
+        match round >= self.round || awaits_forward {
             true => *self = Self { round: furthest.max(round.saturating_add(1)), ..Self::new() },
             false => self.ticks = self.ticks.saturating_add(1),
         }
@@ -50,7 +51,7 @@ mod tests {
     /// A goal after ticks in which its rank told these rounds, and the furthest of its group those.
     fn after(ticks: impl IntoIterator<Item = (u64, u64)>) -> Goal {
         let mut goal = Goal::new();
-        ticks.into_iter().for_each(|(round, furthest)| goal.tick(round, furthest));
+        ticks.into_iter().for_each(|(round, furthest)| goal.tick(round, furthest, false));
         goal
     }
 
@@ -60,6 +61,16 @@ mod tests {
         assert!(stands.missed(7, true, LIMIT).is_some_and(|why| why.contains("round 8")));
         assert_eq!(stands.missed(7, false, LIMIT), None, "idle");
         assert_eq!(after([(7, 7); 4]).missed(7, true, LIMIT), None, "not for long enough");
+    }
+
+    #[test]
+    fn goal_waits_for_a_forward_that_a_vote_is_queued_behind() {
+        let mut goal = after([(7, 7); 4]);
+        goal.tick(7, 7, true);
+        goal.tick(7, 7, false);
+        assert_eq!(goal.missed(7, true, LIMIT), None);
+        (0..4).for_each(|_| goal.tick(7, 7, false));
+        assert!(goal.missed(7, true, LIMIT).is_some());
     }
 
     #[test]

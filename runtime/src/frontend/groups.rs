@@ -222,7 +222,8 @@ impl Groups {
         let furthest = self.furthest();
         for (name, rank) in &mut self.ranks {
             if let Some(told) = rank.progress {
-                rank.goal.tick(told.round, furthest.get(&name.role).copied().unwrap_or_default());
+                let furthest = furthest.get(&name.role).copied().unwrap_or_default();
+                rank.goal.tick(told.round, furthest, told.awaits_forward);
             }
         }
     }

@@ -46,9 +46,12 @@ const OF_A_RANK: [Metric<Progress>; 15] = [
         "Time from entering votes between the hosts to their end; the leader's is its group's skew",
         |told| seconds(told.vote_wait_micros_total),
     ),
-    ("rank_agreement_seconds_total", "counter", "Time in votes and briefs of rounds with work", |told| {
-        seconds(told.agreement_micros_total)
-    }),
+    (
+        "rank_agreement_seconds_total",
+        "counter",
+        "Time in votes between the hosts and briefs, of rounds with work",
+        |told| seconds(told.agreement_micros_total),
+    ),
     ("rank_forward_seconds_total", "counter", "Time in forwards", |told| seconds(told.forward_micros_total)),
     ("rank_slots_used", "gauge", "Slots in use", |told| told.slots_used.into()),
     ("rank_pages_free", "gauge", "KV pages that a new request may have, kept ones among them", |told| {

@@ -1,7 +1,7 @@
 //! The rank loop. Its turn is fixed: drain inputs, step, perform effects, park.
 
 use super::collective::meet;
-use super::device::{Command, InStream, Queue};
+use super::device::{Batch, Command, InStream, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
@@ -14,7 +14,6 @@ use lockstep_spec::ids::ForwardId;
 use lockstep_spec::machine::{Fact, Local, Position, RankMachine};
 use lockstep_spec::program::{Effect, Event, RankProgram};
 use lockstep_spec::role::Role;
-use lockstep_spec::table::Row;
 use lockstep_spec::ticket::{Communicator, Kind, Site, SiteName, Ticket};
 use lockstep_spec::why::Why;
 use std::collections::VecDeque;
@@ -69,12 +68,13 @@ pub(super) struct Driver<H: Hands, C, P> {
     recorder: Arc<Recorder>,
     pace: P,
     counters: Progress,
-    launching: Option<(ForwardId, Vec<Row>)>,
+    /// A forward that is ready, and not entered.
+    launching: Option<(ForwardId, Batch)>,
     /// When the forwards were launched that have not retired here.
     launched: VecDeque<Instant>,
     last_ticket: Option<Ticket>,
-    /// Whether it has entered a vote in the device's queue, and has yet to wait for it.
-    voting: bool,
+    /// The vote in the device's queue that it has entered, and whose outcome it has not taken.
+    voting: Option<Ticket>,
     /// What broke on this rank, until the group has been told by vote.
     broken: Option<RankError>,
     digest: u64,
@@ -101,15 +101,15 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
             launching: None,
             launched: VecDeque::new(),
             last_ticket: None,
-            voting: false,
+            voting: None,
             broken: None,
             digest: 0,
         }
     }
 
-    /// The ticket that this rank entered last.
+    /// The ticket that this rank entered last, or awaits.
     pub(super) fn last_ticket(&self) -> Option<Ticket> {
-        self.last_ticket
+        self.voting.or(self.last_ticket)
     }
 
     /// Goes round after round until the group leaves.
@@ -227,7 +227,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
     /// Steps the machine on an event and performs what follows from it, completions included. Returns the time spent in control
     /// collectives, in microseconds.
     fn perform(&mut self, event: EventOf<H::Role>) -> Result<u64, RankError> {
-        let mut micros = 0;
+        let (mut micros, nested) = (0, self.voting.is_some());
         let mut pending = VecDeque::new();
         self.step(event, &mut pending);
         loop {
@@ -238,10 +238,13 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 }
                 facts.into_iter().for_each(|fact| self.step(Event::Fact(fact), &mut pending));
             }
-            if !std::mem::take(&mut self.voting) {
+            if nested || self.voting.is_none() {
                 return Ok(micros);
             }
             let completion = self.await_vote()?;
+            self.voting = None;
+            self.counters.votes += 1;
+            self.counters.votes_in_stream += 1;
             self.step(completion, &mut pending);
         }
     }
@@ -251,15 +254,22 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         loop {
             self.check_forwards()?;
             self.votes.awaited();
-            match self.inputs.wait(VOTE_PATIENCE)? {
+            let input = match self.inputs.next() {
+                Some(input) => Some(input),
+                None => {
+                    self.tick()?;
+                    self.tell_progress()?;
+                    self.inputs.wait(VOTE_PATIENCE)?
+                }
+            };
+            match input {
                 Some(Input::Voted { ticket, payload }) => return Ok(Event::Completed { ticket, payload }),
                 Some(input) => self.take(input)?,
-                None => self.tick()?,
+                None => {}
             }
             if let Some(error) = self.broken.take() {
                 return Err(error);
             }
-            self.tell_progress()?;
         }
     }
 
@@ -302,7 +312,8 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
     ) -> Result<(), RankError> {
         match local {
             Local::Launch { forward, rows } => {
-                self.launching = Some((forward, rows));
+                // Now: what comes before it is entered may be of later requests in its slots.
+                self.launching = Some((forward, self.hands.batch(&self.machine, rows)?));
                 Ok(())
             }
             Local::Decided(whys) => {
@@ -321,9 +332,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         self.last_ticket = Some(ticket);
         self.recorder.entered(entry.clone().into());
         if ticket.site.awaited() && ticket.site.communicator() == Communicator::Device {
-            self.counters.votes += 1;
-            self.counters.votes_in_stream += 1;
-            self.voting = true;
+            self.voting = Some(ticket);
             return self.votes.enter(entry).map(|()| None);
         }
         let entered = Instant::now();
@@ -342,8 +351,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
     }
 
     fn launch(&mut self, entry: Entry) -> Result<(), RankError> {
-        let (forward, rows) = self.launching.take().ok_or(RankError::NoPlan)?;
-        let batch = self.hands.batch(&self.machine, rows)?;
+        let (forward, batch) = self.launching.take().ok_or(RankError::NoPlan)?;
         self.launched.push_back(Instant::now());
         self.device.push(Command::Forward { entry, forward, batch })
     }
@@ -357,7 +365,9 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         self.counters.slots_used = u32::try_from(used).unwrap_or(u32::MAX);
         self.counters.pages_free = u32::try_from(state.spare_pages()).unwrap_or(u32::MAX);
         self.counters.pages_kept = u32::try_from(state.cache.pages().count()).unwrap_or(u32::MAX);
-        self.counters.site = self.last_ticket.map(|ticket| ticket.site);
+        self.counters.site = self.last_ticket().map(|ticket| ticket.site);
+        // The vote waits for a forward that was launched before the one behind it.
+        self.counters.awaits_forward = self.voting.is_some() && self.launched.len() > 1;
         self.counters.paused = state.paused && state.flights.queue.is_empty();
         self.front.send(&RankToFront::Progress(self.counters))
     }

@@ -1,6 +1,7 @@
 //! What reaches one rank alone, what it does alone, and how facts are taken. Facts enter no collective.
 
-use super::{Effects, RankMachine};
+use super::{Effects, Position, RankMachine};
+use crate::brief::Brief;
 use crate::fault::Fault;
 use crate::ids::{CopyId, ForwardId, RequestId, TokenId};
 use crate::program::Effect;
@@ -109,7 +110,7 @@ impl<R: Role> RankMachine<R> {
         let state = self.state.value();
         let occupants = state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
         let known = occupants.filter_map(R::arrival).any(|known| R::same(known, &arrival));
-        if !R::wanted(&arrival, &self.evidence) || known {
+        if !R::wanted(&arrival, &self.evidence) || known || self.is_briefing(&arrival) {
             return;
         }
         match R::admissible(&self.configuration, &arrival) {
@@ -117,6 +118,13 @@ impl<R: Role> RankMachine<R> {
             Ok(()) if state.closing => self.turn_away(&arrival, TurnedAway::Aborted, effects),
             Ok(()) => self.intake.submit::<R>(arrival),
         }
+    }
+
+    /// Whether a request is in the brief that was frozen with the vote.
+    fn is_briefing(&self, arrival: &R::Arrival) -> bool {
+        let Position::Voting { brief, .. } = &self.position else { return false };
+        let briefed = Brief::<R::Arrival>::decode(brief).map_or_else(|_| Vec::new(), |brief| brief.arrivals);
+        briefed.iter().any(|known| R::same(known, arrival))
     }
 
     pub(super) fn turn_away(&self, arrival: &R::Arrival, why: TurnedAway, effects: &mut Effects<R>) {

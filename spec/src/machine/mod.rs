@@ -7,7 +7,7 @@
 //! any phase ── broken contract ──▶ Faulted
 //! ```
 //! Deciding is agreed; performing the decision is local, but for the launch, whose ticket is agreed too. Where votes go in the devices' queue,
-//! a launch waits for the next turn, which queues it behind its vote; so a vote waits for the forward before that one alone.
+//! a forward is made ready with the decision and entered by the next turn, behind its vote; so a vote waits for the forward before that one alone.
 //!
 //! Read [`RankMachine::step`] first, then `round` (the round, function by function), `facts` (what is taken outside it), and
 //! [`crate::role::Role`] for what a role adds.
@@ -66,7 +66,7 @@ pub struct RankMachine<R: Role> {
     epoch: Agreed<Epoch>,
     round: Agreed<Round>,
     state: Agreed<State<R::Occupant>>,
-    /// A forward that is launched with the next vote.
+    /// A forward that is entered with the next vote.
     launching: Agreed<Option<Flight>>,
     position: Position,
     evidence: R::Evidence,
@@ -157,7 +157,7 @@ impl<R: Role> RankMachine<R> {
         &self.intake
     }
 
-    /// Whether a forward is launched with the next vote: then the next turn waits for nothing.
+    /// Whether a forward is entered with the next vote: then the next turn waits for nothing.
     #[must_use]
     pub fn launches_next(&self) -> bool {
         self.launching.value().is_some()

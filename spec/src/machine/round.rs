@@ -16,7 +16,7 @@ use crate::vote::{Ballot, Outcome};
 type Decided<R> = Agreed<Decision<<R as Role>::Occupant, <R as Role>::Action>>;
 
 impl<R: Role> RankMachine<R> {
-    /// Posts the vote, the one entry that nothing guards, and launches what goes with it.
+    /// Posts the vote, the one entry that nothing guards, and enters the forward that goes with it.
     pub(super) fn post_vote(&mut self, effects: &mut Effects<R>) {
         let brief = if self.leads() { self.freeze_brief() } else { Words::new() };
         let nothing = Agreed::configured(&self.configuration, |_| None);
@@ -31,14 +31,9 @@ impl<R: Role> RankMachine<R> {
                 shape: Ballot::width(configuration),
             });
         let vote = Effect::Enter(Entry::new(&ticket, self.ballot(brief.len()).into_words()));
-        let launched = launching.transpose();
-        if R::votes_first() {
-            effects.push(vote);
-            launched.into_iter().for_each(|flight| self.launch(flight, effects));
-        } else {
-            launched.into_iter().for_each(|flight| self.launch(flight, effects));
-            effects.push(vote);
-        }
+        let launch = launching.transpose().map(|flight| self.enter_forward(flight));
+        let (first, then) = if R::votes_first() { (Some(vote), launch) } else { (launch, Some(vote)) };
+        effects.extend(first.into_iter().chain(then));
         self.position = Position::Voting { ticket, brief };
     }
 
@@ -158,11 +153,12 @@ impl<R: Role> RankMachine<R> {
         }
         effects.push(Effect::Local(Local::Decided(decision.value().reasons.clone())));
         let (state, flight) = decision.map(Decision::into_parts).unzip();
-        if let Some(flight) = flight.value() {
+        if let Some(flight @ Flight { id, rows }) = flight.value() {
             R::check_launch(state.value(), &self.evidence, flight)?;
+            effects.push(Effect::Local(Local::Launch { forward: *id, rows: rows.clone() }));
         }
         let (now, later) = flight.map_with(&self.configuration, apart).unzip();
-        now.transpose().into_iter().for_each(|flight| self.launch(flight, effects));
+        effects.extend(now.transpose().map(|flight| self.enter_forward(flight)));
         self.launching = later;
         self.round = self.round.clone().map(Round::next);
         self.state = state;
@@ -178,9 +174,7 @@ impl<R: Role> RankMachine<R> {
         Ok(())
     }
 
-    fn launch(&self, flight: Agreed<Flight>, effects: &mut Effects<R>) {
-        let Flight { id, rows } = flight.value();
-        effects.push(Effect::Local(Local::Launch { forward: *id, rows: rows.clone() }));
+    fn enter_forward(&self, flight: Agreed<Flight>) -> Effect<Entry, Local<R::Effect>> {
         let ticket =
             self.epoch.clone().zip(self.round.clone()).zip(flight).map(|((epoch, round), flight)| Ticket {
                 epoch,
@@ -189,11 +183,11 @@ impl<R: Role> RankMachine<R> {
                 kind: Kind::Forward,
                 shape: flight.tokens(),
             });
-        effects.push(Effect::Enter(Entry::new(&ticket, Words::new())));
+        Effect::Enter(Entry::new(&ticket, Words::new()))
     }
 }
 
-/// What is launched now, and what with the next vote.
+/// What is entered now, and what with the next vote.
 fn apart(configuration: &GroupConfiguration, flight: Option<Flight>) -> (Option<Flight>, Option<Flight>) {
     match configuration.votes {
         Votes::Host => (flight, None),

@@ -40,6 +40,16 @@ const ABORTS: Concern = Concern {
         setting.kinds.truncate(1);
     },
 };
+const SHORT_OUTPUTS: Concern = Concern {
+    name: "short-outputs",
+    told: "endless requests of two kinds with a token or two",
+    change: |setting| setting.kinds = SHORT.to_vec(),
+};
+const SHORT_ABORTS: Concern = Concern {
+    name: "short-aborts",
+    told: "any request may be aborted at any time; requests of two kinds with a token or two",
+    change: |setting| abort_and_break(setting, Breakage::Nothing),
+};
 const HANDSHAKES: Concern = Concern {
     name: "handshakes",
     told: "any rank's handshake may fail at any time; retraction and resume",
@@ -152,21 +162,33 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
 const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
+/// Ranks of which those that do not lead are interchangeable, in the normal loop; the other would say the same again.
+const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 5] = [
+    (4, 2, 3, &SHORT_OUTPUTS, Tier::Pr),
+    (4, 2, 3, &SHORT_ABORTS, Tier::Pr),
+    (3, 2, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
+    (8, 1, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
+    (8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly),
+];
+
 /// Where votes that launches go with are reduced in the devices' queue.
-const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 13] = [
+const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 16] = [
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 1, 3, &LATE, Tier::Quick),
     (2, 1, 3, &SHUTDOWN, Tier::Quick),
     (2, 1, 3, &FIRST_TOKENS, Tier::Quick),
     (2, 1, 3, &PAUSE, Tier::Quick),
     (2, 1, 3, &WORDS, Tier::Quick),
+    (2, 1, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (2, 1, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 2, 4, &PLAIN, Tier::Quick),
     (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
     (2, 2, 3, &ABORTS_TRANSFERS, Tier::Pr),
-    (2, 2, 4, &ABORTS, Tier::Pr),
     (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
-    (3, 1, 3, &ABORTS_TRANSFERS, Tier::Pr),
+    (3, 1, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (3, 1, 3, &ABORTS_DEADLINES, Tier::Quick),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {
@@ -174,13 +196,35 @@ pub(super) fn proofs() -> Vec<Run> {
     let in_both_loops = |proof| MODES.map(|(mode, _)| proved(proof, mode));
     let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
     let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
-    PROOFS.iter().flat_map(in_both_loops).chain(of_the_night).chain(in_stream).collect()
+    let symmetric = SYMMETRIC.iter().map(symmetric);
+    PROOFS.iter().flat_map(in_both_loops).chain(of_the_night).chain(symmetric).chain(in_stream).collect()
 }
 
-fn proved((size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
+fn setting_of(
+    (size, slots, pages, concern, _): &(u32, u32, u32, &Concern, Tier),
+    mode: Mode,
+) -> DecodeSetting {
     let mut setting = DecodeSetting::new(*size, *slots, *pages, mode.overlaps());
     setting.vote(mode.votes());
     (concern.change)(&mut setting);
+    setting
+}
+
+fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
+    let (size, slots, pages, concern, tier) = proof;
+    let setting = DecodeSetting { symmetric: true, ..setting_of(proof, Mode::Normal) };
+    let witnesses = witnesses::<Shipped>(&setting);
+    let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
+    let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, "symmetric"];
+    Run::holds(name(&parts), Progress(model)).tier(*tier).params(format!(
+        "ranks × slots {size} × {slots}, pages {pages}, normal, ranks that do not lead interchangeable; {}",
+        concern.told
+    ))
+}
+
+fn proved(proof: &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
+    let (size, slots, pages, concern, tier) = proof;
+    let setting = setting_of(proof, mode);
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
     let loops = mode.name();

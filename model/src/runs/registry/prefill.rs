@@ -178,7 +178,7 @@ const PROOFS: [(u32, u32, &Concern, Tier); 27] = [
 ];
 
 /// Where votes that launches go with are reduced in the devices' queue.
-const IN_STREAM: [(u32, u32, &Concern, Tier); 11] = [
+const IN_STREAM: [(u32, u32, &Concern, Tier); 12] = [
     (1, 1, &EVERYTHING, Tier::Quick),
     (1, 2, &CHUNKS, Tier::Quick),
     (2, 1, &EVERYTHING, Tier::Quick),
@@ -188,8 +188,9 @@ const IN_STREAM: [(u32, u32, &Concern, Tier); 11] = [
     (2, 1, &HOSTED, Tier::Quick),
     (2, 2, &PLAIN, Tier::Quick),
     (2, 2, &CHUNKS, Tier::Pr),
+    (2, 1, &DEADLINES, Tier::Quick),
     (3, 1, &DEADLINES, Tier::Quick),
-    (3, 1, &EVERYTHING, Tier::Pr),
+    (3, 1, &EVERYTHING, Tier::Quick),
 ];
 
 pub(super) fn proofs() -> Vec<Run> {

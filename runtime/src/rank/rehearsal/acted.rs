@@ -92,7 +92,7 @@ impl<R: Rehearsed> Hands for Scripted<R> {
 
 impl<R: Rehearsed> InStream for Scripted<R> {
     fn enter(&mut self, entry: Entry) -> Result<(), RankError> {
-        self.0.borrow_mut().by_hands.push_back(entered::<R>(entry.into()));
+        self.0.borrow_mut().enters_vote(entered::<R>(entry.into()));
         Ok(())
     }
 

@@ -38,7 +38,7 @@ enum Doer {
     Loop,
     /// The role's hands, or the collectives that the rank awaits.
     Hands,
-    /// The device.
+    /// The device, with the forward that was made ready before.
     Device,
 }
 
@@ -47,7 +47,6 @@ impl<R: Role> Step<R> {
         match &self.line {
             Line::Entered(posted) if posted.ticket.site.awaited() => Doer::Hands,
             Line::Entered(_) => Doer::Device,
-            Line::Did(deed) if deed.get("Launch").is_some() => Doer::Device,
             Line::Did(deed) if deed.get("Role").is_some() => Doer::Hands,
             Line::Did(_) | Line::Took(_) | Line::Opened(_) | Line::Skipped(_) => Doer::Loop,
             Line::Seen(_) | Line::Received | Line::Drained | Line::Closed(_) => Doer::Loop,
@@ -84,8 +83,12 @@ pub(super) struct Script<R: Role> {
     commands: Receiver<Command>,
     /// What hands and awaited collectives were asked for, as lines.
     pub(super) by_hands: VecDeque<String>,
-    /// What the device was asked for, as lines.
-    by_device: VecDeque<String>,
+    /// What the device was asked for, as lines: what is launched, and that it is entered.
+    by_device: VecDeque<[String; 2]>,
+    /// Launches that were recorded, and that the device was not asked for.
+    launches: VecDeque<String>,
+    /// Whether the outcome of the last vote in the device's queue is on its way.
+    voted: bool,
     rounds: u64,
     departure: Option<Departure>,
     ended: bool,
@@ -99,7 +102,8 @@ impl<R: Rehearsed> Script<R> {
         recorder: Arc<Recorder>,
         commands: Receiver<Command>,
     ) -> Self {
-        let (by_hands, by_device) = (VecDeque::new(), VecDeque::new());
+        let (by_hands, by_device, launches, voted) =
+            (VecDeque::new(), VecDeque::new(), VecDeque::new(), false);
         let (fed, checked, rounds, departure, ended) = (0, 0, 0, None, false);
         Self {
             steps,
@@ -111,6 +115,8 @@ impl<R: Rehearsed> Script<R> {
             commands,
             by_hands,
             by_device,
+            launches,
+            voted,
             rounds,
             departure,
             ended,
@@ -184,13 +190,19 @@ impl<R: Rehearsed> Script<R> {
 
     /// Puts what comes out of the vote in the device's queue into the loop's queue, behind what comes before it.
     pub(super) fn vote_comes_out(&mut self) {
-        if !self.feed() {
+        if self.voted || !self.feed() {
             return;
         }
         let Some(Line::Took(Event::Completed { ticket, payload })) = self.next() else { return self.end() };
         let outcome = Input::Voted { ticket: *ticket, payload: payload.clone() };
         let _gone = self.inbox.send(outcome);
-        self.fed += 1;
+        (self.fed, self.voted) = (self.fed + 1, true);
+    }
+
+    /// Notes that the loop enters a vote in the device's queue.
+    pub(super) fn enters_vote(&mut self, entered: String) {
+        self.by_hands.push_back(entered);
+        self.voted = false;
     }
 
     pub(super) fn ticks(&mut self) -> bool {
@@ -218,14 +230,17 @@ impl<R: Rehearsed> Script<R> {
 
     /// Holds what the loop recorded, and what it asked for, against the trace.
     pub(super) fn check(&mut self) {
-        let launched = self.commands.try_iter().flat_map(|command| commanded::<R>(&command));
+        let launched = self.commands.try_iter().map(|command| commanded::<R>(&command));
         self.by_device.extend(launched);
         let told = |line: &String| {
             ["{\"took\"", "{\"entered\"", "{\"did\""].iter().any(|kind| line.starts_with(kind))
         };
         let lines: Vec<String> = self.recorder.take_kept().into_iter().filter(told).collect();
         let checked = lines.iter().try_for_each(|line| self.keeps_to(line));
-        let checked = checked.and_then(|()| match self.by_hands.pop_front().or(self.by_device.pop_front()) {
+        let of_device = |asked: [String; 2]| asked.concat();
+        let more =
+            |script: &mut Self| script.by_hands.pop_front().or(script.by_device.pop_front().map(of_device));
+        let checked = checked.and_then(|()| match more(self) {
             Some(more) => Err(self.differs(format!("asked for what it did not record: {more}"))),
             None => Ok(()),
         });
@@ -237,10 +252,15 @@ impl<R: Rehearsed> Script<R> {
         let Some(step) = self.steps.get(self.checked).filter(|step| step.text == recorded) else {
             return Err(self.differs(format!("went on with {recorded}")));
         };
+        if recorded.starts_with("{\"did\":{\"Launch") {
+            self.launches.push_back(recorded.to_owned());
+        }
         let asked = match step.doer() {
             Doer::Loop => Some(recorded.to_owned()),
             Doer::Hands => self.by_hands.pop_front(),
-            Doer::Device => self.by_device.pop_front(),
+            Doer::Device => self.by_device.pop_front().and_then(|[launched, entered]| {
+                (self.launches.pop_front().as_ref() == Some(&launched)).then_some(entered)
+            }),
         };
         if asked.as_deref() != Some(recorded) {
             return Err(
@@ -273,22 +293,22 @@ fn written(line: &impl serde::Serialize) -> String {
 }
 
 /// What a command to the device tells: only forwards are pushed by the loop itself.
-fn commanded<R: Role>(command: &Command) -> Vec<String> {
+fn commanded<R: Role>(command: &Command) -> [String; 2] {
     match command {
         Command::Forward { entry, forward, batch } => {
             let rows = batch.iter().map(row).collect();
-            vec![did::<R>(Local::Launch { forward: *forward, rows }), entered::<R>(entry.clone().into())]
+            [did::<R>(Local::Launch { forward: *forward, rows }), entered::<R>(entry.clone().into())]
         }
         Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } | Command::Fence { .. } => {
-            vec!["a command that is not the loop's".to_owned()]
+            strange()
         }
-        Command::Vote(_) | Command::Send { .. } | Command::Fail { .. } => {
-            vec!["a command that is not the loop's".to_owned()]
-        }
-        Command::Copy(_) | Command::Abandon { .. } => {
-            vec!["a command that is not the loop's".to_owned()]
-        }
+        Command::Vote(_) | Command::Send { .. } | Command::Fail { .. } => strange(),
+        Command::Copy(_) | Command::Abandon { .. } => strange(),
     }
+}
+
+fn strange() -> [String; 2] {
+    ["a command that is not the loop's".to_owned(), String::new()]
 }
 
 fn row(row: &BatchRow) -> Row {
