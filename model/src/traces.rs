@@ -5,7 +5,8 @@
 //!  Group ── Log: what happened to its ranks, in order ──▶ written ──▶ a trace a rank
 //! ```
 //! Two things are told in the order of the loop, and not of the way:
-//! * a rank takes nothing while it waits in a collective. What reaches it there in a model is seen there, and taken once the round is over;
+//! * a rank takes nothing while it waits in a collective between the hosts. What reaches it there in a model is seen there, and taken once the
+//!   round is over. While it waits for a vote in its device's queue it takes what comes, as it does between rounds;
 //! * what a rank's hands answer at once is taken before it does anything else, if it is what the rank is told next on the way.
 //!
 //! Neither may change what a machine does: if one did, the loop would not keep to the trace.

@@ -35,6 +35,10 @@ struct Scribe {
 
 impl Scribe {
     fn new() -> Self {
+        Self::voting(Votes::Host)
+    }
+
+    fn voting(votes: Votes) -> Self {
         let configuration = GroupConfiguration {
             epoch: Epoch(1),
             ranks: 2,
@@ -50,7 +54,7 @@ impl Scribe {
             stop_tokens: Vec::new(),
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
-            votes: Votes::Host,
+            votes,
         };
         let header = |rank| Header {
             format: FORMAT,
@@ -90,7 +94,9 @@ impl Scribe {
             Effect::Enter(entry) => {
                 let posted = Posted::from(entry);
                 self.lines[rank].push(Line::Entered(posted.clone()));
-                self.entered[rank] = Some(posted).filter(|posted| posted.ticket.kind != Kind::Forward);
+                if posted.ticket.kind != Kind::Forward {
+                    self.entered[rank] = Some(posted);
+                }
             }
             Effect::Local(local) => {
                 self.lines[rank].push(Line::Did(local.clone()));
@@ -224,6 +230,23 @@ fn validate_convicts_a_forward_that_finishes_before_all_have_launched() {
         "{divergence}"
     );
     assert!(divergence.happened.contains("1.ndjson (rank 1) after line"), "{divergence}");
+}
+
+/// In a device's queue, a forward is behind the vote that it was launched with, whatever its host takes first.
+#[test]
+fn validate_convicts_a_forward_that_finishes_before_the_vote_ahead_of_it() {
+    let mut scribe = Scribe::voting(Votes::Stream);
+    scribe.launch();
+    scribe.round();
+    (0..2).for_each(|rank| scribe.retire(rank, 6));
+    let Verdict::Valid(_) = scribe.verdict() else { panic!("{:?}", scribe.verdict()) };
+    let mut scribe = Scribe::voting(Votes::Stream);
+    scribe.launch();
+    (0..2).for_each(|rank| scribe.step(rank, Event::Turn));
+    assert!(has_launched(&scribe));
+    (0..2).for_each(|rank| scribe.retire(rank, 6));
+    let Verdict::Diverges(divergence) = scribe.verdict() else { panic!("{:?}", scribe.verdict()) };
+    assert!(divergence.happened.contains("before what came out of StreamVote"), "{divergence}");
 }
 
 /// The first line of rank 0, and what is said of a file with this text instead, beside a sound one of rank 1.

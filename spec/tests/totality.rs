@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 const EOS: u32 = 2;
 
-fn configuration(flights: u32) -> Arc<GroupConfiguration> {
+fn configuration(flights: u32, votes: Votes) -> Arc<GroupConfiguration> {
     Arc::new(GroupConfiguration {
         epoch: Epoch(0),
         ranks: 1,
@@ -42,7 +42,7 @@ fn configuration(flights: u32) -> Arc<GroupConfiguration> {
         stop_tokens: vec![TokenId(EOS)],
         collectives: Collectives::Host,
         forwards: Forwards::Eager,
-        votes: Votes::Host,
+        votes,
     })
 }
 
@@ -275,8 +275,8 @@ struct Subject<R: Role> {
 }
 
 impl<R: Aimed> Subject<R> {
-    fn new(flights: u32) -> Self {
-        let configuration = configuration(flights);
+    fn new(flights: u32, votes: Votes) -> Self {
+        let configuration = configuration(flights, votes);
         let machine =
             RankMachine::new(configuration.clone(), RankIndex(0)).expect("the configuration is valid");
         Self { configuration, machine, posted: None }
@@ -355,8 +355,8 @@ impl<R: Aimed> Subject<R> {
     }
 }
 
-fn never_panics<R: Aimed>(flights: u32, deeds: Vec<Deed<R::Arrival, R::Fact>>) {
-    let mut subject = Subject::<R>::new(flights);
+fn never_panics<R: Aimed>(flights: u32, in_stream: bool, deeds: Vec<Deed<R::Arrival, R::Fact>>) {
+    let mut subject = Subject::<R>::new(flights, if in_stream { Votes::Stream } else { Votes::Host });
     deeds.into_iter().for_each(|deed| subject.perform(deed));
 }
 
@@ -364,12 +364,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn totality_of_decode(flights in 1..=2_u32, deeds in deeds(facts(requests(), leg_facts()), leg_facts())) {
-        never_panics::<Decode>(flights, deeds);
+    fn totality_of_decode(flights in 1..=2_u32, in_stream in any::<bool>(), deeds in deeds(facts(requests(), leg_facts()), leg_facts())) {
+        never_panics::<Decode>(flights, in_stream, deeds);
     }
 
     #[test]
-    fn totality_of_prefill(flights in 1..=2_u32, deeds in deeds(facts(prefill_legs(), write_facts()), write_facts())) {
-        never_panics::<Prefill>(flights, deeds);
+    fn totality_of_prefill(flights in 1..=2_u32, in_stream in any::<bool>(), deeds in deeds(facts(prefill_legs(), write_facts()), write_facts())) {
+        never_panics::<Prefill>(flights, in_stream, deeds);
     }
 }

@@ -104,7 +104,7 @@ const NOT_COVERED: [&str; 15] = [
     "Transports beyond the ring in shared memory (loom explores it, up to two preemptions), the rank loop (a test leads it along every edge between states in which two ranks with one slot are between rounds, by one way each, or, where pages are copied to the hosts, along one such way in 16; along ways across epochs and of both groups; and `validate` judges its recorded runs), what its hands make of fabric and device, and of the front end all but its journal: they are tested, not explored. `validate` judges inputs, order and outcomes of collectives, each group by itself; not what fabric and device made of an effect.",
     "Votes in the devices' queue across epochs, of two groups together, and in TLA+: runs have one group that lives. Of what breaks there, pairs of two ranks with two slots, and pages that are kept but in one run. The agreed level has no places, and holds for them as it does for others.",
     "Fairness in the N-rank world: admission-fair is shown at the agreed level.",
-    "More ranks are argued, not exhausted, beyond 4 with two slots (8 without aborts) and 4 with faults (8 with failing handshakes): ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
+    "More ranks are argued, not exhausted, beyond 4 with two slots (3 with failing handshakes) and 4 with faults (8 with failing handshakes): ranks meet only in a minimum, and what they do between two collectives is theirs alone.",
     "The start of a group: ranks that die in it (the transports notice), and more than three; `validate` does not judge it. Assumed: a rank that prepares comes to an end, by its own deadlines.",
     "Graphics processors: no run of this project has used one.",
 ];

@@ -12,7 +12,8 @@ pub(super) const BELL_PATIENCE: Duration = Duration::from_millis(50);
 pub(super) const VOTE_PATIENCE: Duration = Duration::from_millis(50);
 /// How long a follower waits for the bell before it enters the vote without one, where the leader's absence has a name.
 const BELL_DEADLINE: Duration = Duration::from_secs(2);
-/// How long a forward may take, the wait behind others included. Rounds go on beside it, so nothing else would notice a device that hangs.
+/// How long a forward may take, the wait behind others included. Rounds go on beside it, or wait for it with a vote in its
+/// queue, so nothing else would notice a device that hangs.
 pub(super) const FORWARD_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a collective waits for a peer.
 pub(super) const PEER_DEADLINE: Duration = Duration::from_secs(5);

@@ -163,12 +163,11 @@ const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
 /// Ranks of which those that do not lead are interchangeable, in the normal loop; the other would say the same again.
-const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 5] = [
+const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
     (4, 2, 3, &SHORT_OUTPUTS, Tier::Pr),
     (4, 2, 3, &SHORT_ABORTS, Tier::Pr),
     (3, 2, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
     (8, 1, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
-    (8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly),
 ];
 
 /// Where votes that launches go with are reduced in the devices' queue.
