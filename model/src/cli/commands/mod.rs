@@ -186,7 +186,7 @@ fn perform<'a>(
     for part in runs.chunk_by(|one, next| session.is_short(one) && session.is_short(next)) {
         let (beside, display) = match part {
             [_] => (1, session.display),
-            _ => (threads.min(part.len()), session.display.of_several()),
+            [] | [_, _, ..] => (threads.min(part.len()), session.display.of_several()),
         };
         let work = |run: &&'a Run| session.perform(run, threads / beside, display);
         side_by_side(part, beside, &ended, &work, &mut take)?;
