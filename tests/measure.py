@@ -84,7 +84,7 @@ def middle(values):
 
 
 def agreement():
-    flags = {"overlap": [], "no overlap": ["--no-overlap"]}
+    flags = {"overlap": [], "no overlap": ["--no-overlap"], "votes in stream": ["--votes-in-stream"]}
     servers = {name: Server(*flag) for name, flag in flags.items()}
     seconds, shares = {name: [] for name in flags}, {name: [] for name in flags}
     for _ in range(ROUNDS):
@@ -95,12 +95,13 @@ def agreement():
             seconds[name].append(took)
             shares[name].append((server.metric("agreement_seconds_total") - before) / took)
     for name, server in servers.items():
-        votes, rounds = server.metric("votes_total"), server.metric("rounds_total")
+        votes, rounds, forwards = (server.metric(f"{name}_total") for name in ["votes", "rounds", "forwards"])
         rate = STREAMS * TOKENS / middle(seconds[name])
         print(f"agreement, {name}: {100 * middle(shares[name]):.0f} % of the time, {rate:.0f} tokens/s, "
-              f"{votes / rounds:.2f} votes a round")
+              f"{votes / rounds:.2f} votes a round, {rounds / forwards:.1f} rounds a forward")
         server.__exit__()
-    print(f"  overlap / no overlap, tokens/s: {middle(seconds['no overlap']) / middle(seconds['overlap']):.2f}")
+    for name in ["no overlap", "votes in stream"]:
+        print(f"  overlap / {name}, tokens/s: {middle(seconds[name]) / middle(seconds['overlap']):.2f}")
 
 
 def recording():
