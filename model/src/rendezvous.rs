@@ -1,5 +1,6 @@
 //! How a group's collectives meet: a rank awaits those of the control communicator until all have entered; on the device communicator
-//! entries are queued in order and the rank goes on, unless it awaits one of them. A difference is a violation, not a wait: no later step can repair it.
+//! entries are queued in order and the rank goes on, unless it awaits one of them. A difference is a violation, not a wait: no later step
+//! can repair it.
 
 use crate::group::arrange;
 use lockstep_spec::invariant::{matched, no_skip};

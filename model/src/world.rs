@@ -3,15 +3,14 @@
 //!
 //! Three reductions. Each is a choice of the setting, and tests compare them with what they stand for:
 //! * [`Interleaving::FixedOrder`]: between two collectives only the lowest rank that has not entered moves, and facts reach a rank just
-//!   before it enters; but for the forwards that its device must finish before what it awaits. Ranks do not see each other between collectives, so their steps commute. It may hide a program whose ranks
-//!   communicate beside the collectives.
-//! * [`Completion::Together`]: all ranks take a completed control collective's outcome in one step. What a rank does with it reads and
-//!   writes its own state alone. It may hide a crash between two ranks' completions; where ranks crash ([`crate::epochs`]), completions
-//!   come one by one.
-//!
-//! * [`Environment::symmetric`]: ranks that do not lead are put in an order of what they and their surroundings hold, whenever they are between
-//!   rounds or have entered the same collective. They run the same program on the same agreed state. It may hide one in which a rank's index
-//!   matters beyond leading; and in a counterexample a rank may change its place.
+//!   before it enters; but for the forwards that its device must finish before what it awaits. Ranks do not see each other between
+//!   collectives, so their steps commute. It may hide a program whose ranks communicate beside the collectives.
+//! * [`Completion::Together`]: all ranks take a completed collective's outcome in one step. What a rank does with it reads and writes its
+//!   own state alone. It may hide a crash between two ranks' completions; where ranks crash ([`crate::epochs`]), completions come one by
+//!   one.
+//! * [`Environment::symmetric`]: ranks that do not lead are put in an order of what they and their surroundings hold, whenever they are
+//!   between rounds or have entered the same collective. They run the same program on the same agreed state. It may hide one in which a
+//!   rank's index matters beyond leading; and in a counterexample a rank may change its place.
 //!
 //! One bound remains and is argued. Where completions come one by one, the ranks need never all be between rounds at once, and counters
 //! are rebased only then; so a rank turns twice at most after such a moment. Nothing is lost: whatever ran ahead in the next round cannot

@@ -24,8 +24,8 @@ use super::weights::{Checkpoint, WeightsError};
 const EMBEDDING: &str = "model.embed_tokens.weight";
 /// Name of the norm in front of the output projection.
 const LAST_NORM: &str = "model.norm.weight";
-/// How long a forward on a device may take, the wait for other ranks included. A peer that is gone is noticed by the next vote between the hosts, or
-/// by the supervisor, which sees its process end.
+/// How long a forward on a device may take, the wait for other ranks included. A peer that is gone is noticed by the next vote between the
+/// hosts, or by the supervisor, which sees its process end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Why a model cannot be loaded.
