@@ -181,8 +181,8 @@ pub struct Progress {
     pub forwards: u64,
     /// Rounds in which a slot was used; only these count in the two times below.
     pub rounds_with_work: u64,
-    /// Time from entering a vote between the hosts to its completion, over all rounds, in microseconds. On the leader, whose entry is the others' bell, it is
-    /// the wait for the last follower: what a rank can know of the spread of its group's entries.
+    /// Time from entering a vote between the hosts to its completion, over all rounds, in microseconds. On the leader, whose entry is the
+    /// others' bell, it is the wait for the last follower: what a rank can know of the spread of its group's entries.
     pub vote_wait_micros_total: u64,
     /// Time inside votes between the hosts and briefs, in microseconds.
     pub agreement_micros_total: u64,

@@ -147,7 +147,7 @@ impl Stated {
 fn budget_text(tier: Tier) -> String {
     let tiers = match tier {
         Tier::Quick => "seconds",
-        Tier::Pr => "a minute",
+        Tier::Pr => "minutes",
         Tier::Nightly => "minutes, and 4 GiB",
     };
     format!("the tier's: {tiers}")

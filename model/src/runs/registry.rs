@@ -45,8 +45,8 @@ fn document(property: &Property) -> PropertyDoc {
     PropertyDoc { id, sentence, source, not_covered }
 }
 
-/// Both modes, with the part of a run's name that tells them apart.
-const MODES: [(Mode, bool); 2] = [(Mode::Normal, false), (Mode::Overlap, true)];
+/// Both loops, with votes between the hosts.
+const LOOPS: [Mode; 2] = [Mode::Normal, Mode::Overlap];
 
 fn ranks(ranks: u32) -> Ranks {
     match ranks {

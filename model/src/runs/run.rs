@@ -40,7 +40,7 @@ pub enum Purpose {
 pub enum Tier {
     /// With each commit: seconds.
     Quick,
-    /// With each pull request: a minute.
+    /// With each pull request: minutes.
     Pr,
     /// Each night.
     Nightly,

@@ -168,8 +168,8 @@ impl Session<'_> {
     }
 }
 
-/// Performs runs until somebody asks for an end, shows each once those before it are done, and hands it to `each`. Short ones go side by side,
-/// a thread each; the others one after another, on all threads.
+/// Performs runs until somebody asks for an end, shows each once those before it are done, and hands it to `each`. Short ones go side by side
+/// and share the threads; the others go one after another, on all of them.
 fn perform<'a>(
     runs: &[&'a Run],
     session: &Session<'_>,

@@ -1,6 +1,6 @@
 //! Runs of the agreed level: any number of ranks.
 
-use super::{MODES, name};
+use super::{LOOPS, name};
 use crate::agreed_level::model::AgreedModel;
 use crate::agreed_level::mutants::{
     AdmitsAhead, AdmitsFirst, AppliesStale, DrainedByFabric, DrainedWhileRevoking, FewestTokensVictim,
@@ -55,8 +55,8 @@ fn params(setting: &DecodeSetting) -> String {
 
 pub(super) fn proofs() -> Vec<Run> {
     let mut runs = Vec::new();
-    for (_, overlap) in MODES {
-        let loops = if overlap { "overlap" } else { "normal" };
+    for mode in LOOPS {
+        let (loops, overlap) = (mode.name(), mode.overlaps());
         runs.push(holds::<Shipped>(
             &["agreed", "2-slots-faults", loops],
             with_faults(2, 4, overlap),

@@ -1,6 +1,6 @@
 //! Runs of the decode group: N real machines in their world.
 
-use super::{MODES, name, ranks};
+use super::{LOOPS, name, ranks};
 use crate::agreed_level::mutants::{
     IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
     RetiresBeforeRecording, StartsAgainUnshaken, StartsWithoutFirstLaunch, TakesCorruptRows,
@@ -192,11 +192,16 @@ const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 16] = [
 
 pub(super) fn proofs() -> Vec<Run> {
     let in_the_normal_loop = |proof| proved(proof, Mode::Normal);
-    let in_both_loops = |proof| MODES.map(|(mode, _)| proved(proof, mode));
+    let in_both_loops = |proof| LOOPS.map(|mode| proved(proof, mode));
     let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
     let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
     let symmetric = SYMMETRIC.iter().map(symmetric);
     PROOFS.iter().flat_map(in_both_loops).chain(of_the_night).chain(symmetric).chain(in_stream).collect()
+}
+
+fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
+    let setting = DecodeSetting { symmetric: true, ..setting_of(proof, Mode::Normal) };
+    run_of(proof, setting, ("symmetric", "normal, ranks that do not lead interchangeable"))
 }
 
 fn setting_of(
@@ -209,27 +214,22 @@ fn setting_of(
     setting
 }
 
-fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
-    let (size, slots, pages, concern, tier) = proof;
-    let setting = DecodeSetting { symmetric: true, ..setting_of(proof, Mode::Normal) };
+/// The run of a proof in a setting; how the group goes round, by a name and for a person.
+fn run_of(
+    (size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier),
+    setting: DecodeSetting,
+    (loops, told): (&str, &str),
+) -> Run {
     let witnesses = witnesses::<Shipped>(&setting);
     let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
-    let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, "symmetric"];
-    Run::holds(name(&parts), Progress(model)).tier(*tier).params(format!(
-        "ranks × slots {size} × {slots}, pages {pages}, normal, ranks that do not lead interchangeable; {}",
-        concern.told
-    ))
+    let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, loops];
+    let run = Run::holds(name(&parts), Progress(model)).tier(*tier);
+    run.params(format!("ranks × slots {size} × {slots}, pages {pages}, {told}; {}", concern.told))
 }
 
 fn proved(proof: &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
-    let (size, slots, pages, concern, tier) = proof;
-    let setting = setting_of(proof, mode);
-    let witnesses = witnesses::<Shipped>(&setting);
-    let model = WorldModel::<Surroundings<Shipped>>::new(setting).witnessing(witnesses);
-    let loops = mode.name();
-    let parts = ["decode", &format!("{size}x{slots}"), &format!("{pages}p"), concern.name, loops];
-    let run = Run::holds(name(&parts), Progress(model)).tier(*tier);
-    let run = run.params(format!("ranks × slots {size} × {slots}, pages {pages}, {loops}; {}", concern.told));
+    let (size, .., tier) = proof;
+    let run = run_of(proof, setting_of(proof, mode), (mode.name(), mode.name()));
     // A class stands on what every commit checks again.
     if *tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(*size)) } else { run }
 }

@@ -1,6 +1,6 @@
 //! Runs across epochs: ranks crash, the group forms again, streams go on.
 
-use super::{MODES, name};
+use super::{LOOPS, name};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::epochs::front_end::{Conduct, Shipped as ShippedConduct};
 use crate::epochs::model::EpochsModel;
@@ -127,7 +127,7 @@ fn setting(size: Size, concern: &Concern, overlap: bool) -> EpochsSetting {
 }
 
 pub(super) fn proofs() -> Vec<Run> {
-    let in_both_loops = PROOFS.iter().flat_map(|proof| MODES.map(|(_, overlap)| proved(proof, overlap)));
+    let in_both_loops = PROOFS.iter().flat_map(|proof| LOOPS.map(|mode| proved(proof, mode.overlaps())));
     in_both_loops.chain(IN_THE_NORMAL_LOOP.iter().map(|proof| proved(proof, false))).collect()
 }
 

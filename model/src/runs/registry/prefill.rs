@@ -1,6 +1,6 @@
 //! Runs of the prefill group: N real machines in their world.
 
-use super::{MODES, name, ranks};
+use super::{LOOPS, name, ranks};
 use crate::explore::Erased;
 use crate::model::WorldModel;
 use crate::prefill::Surroundings;
@@ -195,7 +195,7 @@ const IN_STREAM: [(u32, u32, &Concern, Tier); 12] = [
 
 pub(super) fn proofs() -> Vec<Run> {
     let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
-    PROOFS.iter().flat_map(|proof| MODES.map(|(mode, _)| proved(proof, mode))).chain(in_stream).collect()
+    PROOFS.iter().flat_map(|proof| LOOPS.map(|mode| proved(proof, mode))).chain(in_stream).collect()
 }
 
 fn proved((size, slots, concern, tier): &(u32, u32, &Concern, Tier), mode: Mode) -> Run {

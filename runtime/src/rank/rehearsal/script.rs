@@ -299,16 +299,16 @@ fn commanded<R: Role>(command: &Command) -> [String; 2] {
             let rows = batch.iter().map(row).collect();
             [did::<R>(Local::Launch { forward: *forward, rows }), entered::<R>(entry.clone().into())]
         }
-        Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } | Command::Fence { .. } => {
-            strange()
-        }
-        Command::Vote(_) | Command::Send { .. } | Command::Fail { .. } => strange(),
-        Command::Copy(_) | Command::Abandon { .. } => strange(),
+        Command::Seed { .. }
+        | Command::Expect { .. }
+        | Command::WritePage { .. }
+        | Command::Fence { .. }
+        | Command::Vote(_)
+        | Command::Send { .. }
+        | Command::Fail { .. }
+        | Command::Copy(_)
+        | Command::Abandon { .. } => ["a command that is not the loop's".to_owned(), String::new()],
     }
-}
-
-fn strange() -> [String; 2] {
-    ["a command that is not the loop's".to_owned(), String::new()]
 }
 
 fn row(row: &BatchRow) -> Row {
