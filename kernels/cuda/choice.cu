@@ -7,6 +7,8 @@
 //   sample         likewise, of logit / temperature + Gumbel noise: a token's chance is its softmax. Rows have each their
 //                  own seed and temperature; at a temperature of 0 a row is argmax's
 //   chosen_tokens  tokens [rows]   bids [rows]                                            grid: one thread a row
+//   follow_tokens  tokens [rows]   chosen [choices]   follows [rows]: the choice that each row goes on from; a row whose
+//                  number is beyond the choices keeps its token                           grid: one thread a row
 //
 // argmax and sample take blocks of whole warps. A row with a logit that is not finite bids 0, which wins every minimum
 // and is chosen as the token ~0. The noise is a function of the row's seed and of the token, not of the token's rank.
@@ -96,5 +98,13 @@ extern "C" __global__ void chosen_tokens(unsigned* __restrict__ tokens, const Bi
     const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row < rows) {
         tokens[row] = bids[row] == NOT_FINITE ? ~0u : static_cast<unsigned>(bids[row]);
+    }
+}
+
+extern "C" __global__ void follow_tokens(unsigned* __restrict__ tokens, const unsigned* __restrict__ chosen,
+                                         const unsigned* __restrict__ follows, unsigned rows, unsigned choices) {
+    const unsigned row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row < rows && follows[row] < choices) {
+        tokens[row] = chosen[follows[row]];
     }
 }

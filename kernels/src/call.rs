@@ -121,6 +121,12 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// To a download or a fetch.
+    pub(crate) const OTHER_VALUES: Self =
+        Self::Value { reason: "a buffer is downloaded as values of its own type" };
+}
+
 impl<'a, B: Buffer> Call<'a, B> {
     /// Starts a call of a kernel's only entry point, or of that for the buffer whose type decides.
     pub(crate) fn of(kernel: Kernel, decides: Option<&B>) -> Result<Builder<'a, B>, CallError> {
@@ -238,6 +244,11 @@ fn check_buffer<B: Buffer>(
 fn words(length: u64, element: Element) -> u64 {
     let bytes = length.saturating_mul(element.bytes());
     if bytes.is_multiple_of(Element::U64.bytes()) { bytes / Element::U64.bytes() } else { 0 }
+}
+
+/// The elements of a buffer; beyond `u32`, a number that no launch covers.
+pub(crate) fn count(buffer: &impl Buffer) -> u32 {
+    u32::try_from(buffer.len()).unwrap_or(u32::MAX)
 }
 
 /// The product of sizes; the largest number, which no buffer's length is, if it is beyond it.

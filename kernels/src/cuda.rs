@@ -5,11 +5,12 @@
 //!
 //! Reading order: [`available`] says whether there is something to run on, [`device`] opens it and launches,
 //! [`communicator`] joins it with those of other ranks, and `grouped` is what the engine sees of that; [`graph`] captures
-//! what a device is asked and replays it. [`survey`] tells what there is.
+//! what a device is asked and replays it; [`fetch`] brings values to the host while it goes on. [`survey`] tells what there is.
 
 pub mod available;
 pub mod communicator;
 pub mod device;
+pub mod fetch;
 pub mod graph;
 mod grouped;
 mod lane;
@@ -19,4 +20,5 @@ pub mod survey;
 pub use available::{Missing, collectives_available, device_count};
 pub use communicator::{Communicator, CommunicatorError, GroupId, Member, Watch};
 pub use device::{Cuda, CudaBuffer, CudaError};
+pub use fetch::Fetch;
 pub use graph::{Fence, Graph};

@@ -96,9 +96,7 @@ pub trait Device {
     /// If the buffer has elements of another type, or an operation before failed.
     fn download<T: Plain>(&mut self, buffer: &Self::Buffer) -> Result<Vec<T>, Self::Error> {
         if buffer.element() != T::ELEMENT {
-            return Err(
-                CallError::Value { reason: "a buffer is downloaded as values of its own type" }.into()
-            );
+            return Err(CallError::OTHER_VALUES.into());
         }
         Ok(T::all_of(&self.download_bytes(buffer)?))
     }

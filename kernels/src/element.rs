@@ -1,6 +1,6 @@
 //! Element types of buffers and values, and their bytes on a device (little-endian, as on the host).
 
-use std::fmt;
+use std::fmt::{self, Debug};
 
 /// The type of one element of a buffer, or of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,7 +48,7 @@ impl fmt::Display for Element {
 }
 
 /// A Rust type whose values are elements.
-pub trait Plain: Copy {
+pub trait Plain: Copy + Debug + Send + 'static {
     /// The element type.
     const ELEMENT: Element;
 

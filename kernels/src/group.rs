@@ -7,8 +7,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::call::CallError;
-use crate::cpu::{Cpu, CpuError};
+use crate::cpu::{Cpu, CpuBuffer, CpuError};
 use crate::device::Device;
+use crate::element::Plain;
 
 /// Why devices do not form a group, or one of them does not go on.
 pub type GroupTrouble = Box<dyn Error + Send + Sync>;
@@ -38,6 +39,21 @@ pub enum Reduction {
 
 /// A device that may be in a group. By default it cannot: what its rank combines with others goes by way of the hosts.
 pub trait Grouped: Device {
+    /// Values on their way to the host.
+    type Fetch<T: Plain>: Debug + Send;
+
+    /// Sends for a buffer's values, as they are once every operation before has run. Does not wait.
+    ///
+    /// # Errors
+    /// If the buffer has elements of another type, or the device refuses it.
+    fn fetch<T: Plain>(&mut self, buffer: &Self::Buffer) -> Result<Self::Fetch<T>, GroupTrouble>;
+
+    /// The values, once they are there; then no more. Does not wait.
+    ///
+    /// # Errors
+    /// What a device of the group failed with.
+    fn fetched<T: Plain>(&mut self, fetch: &mut Self::Fetch<T>) -> Result<Option<Vec<T>>, GroupTrouble>;
+
     /// Whether it can join a group.
     ///
     /// # Errors
@@ -65,6 +81,11 @@ pub trait Grouped: Device {
         _patience: Duration,
     ) -> Result<(), GroupTrouble> {
         Err(BETWEEN_HOSTS.into())
+    }
+
+    /// Whether it is in a group.
+    fn has_joined(&self) -> bool {
+        false
     }
 
     /// Leaves its group, if it is in one, without a word to the others.
@@ -111,7 +132,17 @@ pub trait Captures: Device {
     fn replay(&mut self, graph: &Self::Graph) -> Result<(), GroupTrouble>;
 }
 
-impl Grouped for Cpu {}
+impl Grouped for Cpu {
+    type Fetch<T: Plain> = Option<Vec<T>>;
+
+    fn fetch<T: Plain>(&mut self, buffer: &CpuBuffer) -> Result<Option<Vec<T>>, GroupTrouble> {
+        Ok(Some(self.download(buffer)?))
+    }
+
+    fn fetched<T: Plain>(&mut self, fetch: &mut Option<Vec<T>>) -> Result<Option<Vec<T>>, GroupTrouble> {
+        Ok(fetch.take())
+    }
+}
 
 impl Captures for Cpu {
     type Graph = Infallible;

@@ -33,6 +33,8 @@ pub enum Kernel {
     Sample,
     /// The tokens that combined bids stand for.
     ChosenTokens,
+    /// Chosen tokens as the next forward's.
+    FollowTokens,
     /// Pages of the cache into one piece.
     GatherPages,
     /// One piece into pages of the cache.
@@ -179,6 +181,9 @@ table! {
     );
     "choice": ChosenTokens = "chosen_tokens" for &[], (
         write("tokens", U32), read("bids", U64), value("rows", U32),
+    );
+    "choice": FollowTokens = "follow_tokens" for &[], (
+        write("tokens", U32), read("chosen", U32), read("follows", U32), value("rows", U32), value("choices", U32),
     );
     "pages": GatherPages = "gather_pages" for &[], (
         write("staging", Type::Words), read("cache", Type::Words), read("listed", U32), structure("pages", 2),

@@ -11,9 +11,9 @@ use lockstep_runtime::engine::{
 use lockstep_tests::golden::goldens_of;
 use serde_json::{Value, json};
 
-const PAGE_SIZE: usize = 4;
+pub(crate) const PAGE_SIZE: usize = 4;
 /// Pages of a row.
-const PAGES: usize = 16;
+pub(crate) const PAGES: usize = 16;
 /// Rows of the decode forwards, one after another: of a size that is captured, and of one that is filled up.
 const BATCHES: [usize; 5] = [3, 2, 3, 1, 2];
 /// The largest size that is captured.

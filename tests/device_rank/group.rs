@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 /// Rounds of a measurement, and words of its vote.
 const ROUNDS: usize = 200;
 const WORDS: usize = 64;
+/// Words of more than the driver takes over at once.
+const LONG: usize = 40_000;
 /// How long ranks wait for each other where nobody is to fail.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long they wait for one that will not come.
@@ -25,9 +27,10 @@ const SKIPPED: u64 = 3;
 
 /// Who this process is, and how the group finds itself.
 pub(crate) struct Place {
-    device: usize,
-    member: Member,
-    id: PathBuf,
+    pub(crate) device: usize,
+    pub(crate) member: Member,
+    /// The file of the group's id; others of the group lie beside it.
+    pub(crate) id: PathBuf,
     scenario: String,
 }
 
@@ -39,11 +42,11 @@ impl Place {
         Ok(Self { device: device?, member, id: id.into(), scenario: scenario.to_owned() })
     }
 
-    fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.member.rank + 1 == self.member.size
     }
 
-    fn group(&self) -> Result<GroupId, Box<dyn Error>> {
+    pub(crate) fn group(&self) -> Result<GroupId, Box<dyn Error>> {
         if self.member.rank == 0 {
             let id = GroupId::new()?;
             let fresh = self.id.with_extension("fresh");
@@ -51,17 +54,21 @@ impl Place {
             fs::rename(fresh, &self.id)?;
             return Ok(id);
         }
-        await_file(&self.id);
+        await_file(&self.id)?;
         Ok(GroupId(fs::read(&self.id)?.try_into().map_err(|_| "the file holds no id of a group")?))
     }
 }
 
-/// Until the file is there, or until it counts as not coming.
-fn await_file(path: &Path) {
+/// Until the file is there.
+pub(crate) fn await_file(path: &Path) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
-    while !path.exists() && start.elapsed() < PATIENCE {
+    while !path.exists() {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("nobody writes {}", path.display()).into());
+        }
         thread::sleep(Duration::from_millis(2));
     }
+    Ok(())
 }
 
 /// Plays the scenario; what the rank found.
@@ -263,9 +270,11 @@ fn fence(cuda: &mut Cuda, mut communicator: Communicator, place: &Place) -> Resu
     let mut seen = vec![fence.reached()?];
     for looked in ["first", "second"].map(|round| place.id.with_extension(round)) {
         if place.is_last() {
-            await_file(&looked);
+            await_file(&looked)?;
         }
         communicator.all_reduce(Reduction::Min, &mut votes)?;
+        // Returns although the device has not come to it.
+        cuda.upload(&vec![0u64; LONG])?;
         cuda.renew(&mut fence)?;
         seen.push(fence.reached()?);
         fs::write(looked, "")?;

@@ -5,6 +5,7 @@
 //! device-rank graph <device>                                        the same, captured and replayed
 //! device-rank forwards <device> <model>                             the engine's forwards, captured and replayed
 //! device-rank group <device> <rank> <size> <id's file> <scenario>   one rank of a group
+//! device-rank ahead <device> <rank> <size> <id's file> <model>      one rank of a group whose forwards are launched ahead
 //! device-rank misuse <what>                                         what the safe calls exclude, to see that it is noticed
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
+mod ahead;
 mod forwards;
 mod graph;
 mod group;
@@ -59,6 +61,10 @@ fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
         ["group", device, rank, size, id, scenario] => {
             let place = Place::parse([device, rank, size], id, scenario)?;
             Ok(group::run(&place)?.to_string())
+        }
+        ["ahead", device, rank, size, id, model] => {
+            let place = Place::parse([device, rank, size], id, "ahead")?;
+            Ok(ahead::run(&place, model.as_ref())?.to_string())
         }
         ["misuse", what] => misuse::run(what),
         _ => Err("say what to run, as the head of tests/device_rank/main.rs has it".into()),

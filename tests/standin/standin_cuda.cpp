@@ -232,7 +232,8 @@ API int cuMemFreeHost(void* memory) {
     return known ? SUCCESS : INVALID_VALUE;
 }
 
-// ---- copies: pinned memory is read and written when the stream gets there, pageable memory before the call returns
+// ---- copies: pinned memory is read and written when the stream gets there, pageable memory before the call returns, and more
+// of it than the driver takes over at once only when the stream has got there
 
 API int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
     if (pinned(from, bytes)) {
@@ -243,6 +244,12 @@ API int cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* s
     }
     if (capturing(stream)) {
         return CAPTURE_UNSUPPORTED;
+    }
+    constexpr size_t AT_ONCE = 64 << 10;
+    if (bytes > AT_ONCE) {
+        if (const Result result = stream_of(stream) ? stream_of(stream)->synchronize() : INVALID_HANDLE; result != SUCCESS) {
+            return result;
+        }
     }
     const auto* start = static_cast<const unsigned char*>(from);
     auto staged = std::make_shared<std::vector<unsigned char>>(start, start + bytes);

@@ -18,7 +18,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cudarc::driver::DriverError;
+use cudarc::driver::{CudaEvent, DriverError};
 use cudarc::nccl::sys::{self, ncclDataType_t, ncclRedOp_t, ncclResult_t};
 
 use super::available::collectives_available;
@@ -146,18 +146,23 @@ impl Communicator {
         let Watch { member, .. } = self.watch;
         let mark = self.lane.stream.record_event(None).map_err(driver(member, "mark the stream"))?;
         let last = self.watch.entered();
-        let ended = poll(deadline, || {
-            let ended = mark.try_is_complete().map_err(driver(member, "run what was enqueued"))?;
-            // An abort lets the stream go on, so the question comes after the stream's end.
-            self.check()?;
-            Ok(ended)
-        })?;
-        if !ended {
-            let first = last.min(self.ended + 1);
-            return Err(CommunicatorError::Stuck { member, first, last, waited: deadline });
+        if poll(deadline, || self.reached(&mark, last))? {
+            return Ok(());
         }
-        self.ended = last;
-        Ok(())
+        let first = last.min(self.ended + 1);
+        Err(CommunicatorError::Stuck { member, first, last, waited: deadline })
+    }
+
+    /// Whether the stream has come to a mark, which so many collectives were entered before; does not wait.
+    pub(super) fn reached(&mut self, mark: &CudaEvent, entered: u64) -> Result<bool, CommunicatorError> {
+        let Watch { member, .. } = self.watch;
+        let reached = mark.try_is_complete().map_err(driver(member, "run what was enqueued"))?;
+        // An abort lets the stream go on, so the question comes after the stream's end.
+        self.check()?;
+        if reached {
+            self.ended = self.ended.max(entered);
+        }
+        Ok(reached)
     }
 
     /// Whether nothing has failed so far.

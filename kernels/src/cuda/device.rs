@@ -14,13 +14,18 @@ use thiserror::Error;
 
 use super::available::{Missing, device_count};
 use super::communicator::{Communicator, CommunicatorError};
+use super::fetch::Landing;
 use super::lane::Lane;
 use crate::architecture::Architecture;
 use crate::call::{Argument, Buffer, Call, CallError};
 use crate::device::{Device, UNWRITTEN};
-use crate::element::Element;
+use crate::element::{Element, Plain};
 use crate::kernel::Entry;
 use crate::launch::Launch;
+
+/// Bytes of pageable memory that a copy to the device takes over without waiting for the stream (CUDA programming guide, asynchronous
+/// concurrent execution).
+const ASYNCHRONOUS_BYTES: usize = 64 << 10;
 
 /// Fields of the longest structure that a kernel takes.
 const MAX_FIELDS: usize = 8;
@@ -101,6 +106,8 @@ pub struct Cuda {
     /// Its group, while it is in one.
     pub(super) communicator: Option<Communicator>,
     pub(super) lane: Arc<Lane>,
+    /// That no fetch uses.
+    pub(super) landings: Vec<Landing>,
     functions: BTreeMap<Entry, CudaFunction>,
 }
 
@@ -138,7 +145,12 @@ impl Cuda {
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(refused("make a stream"))?;
         let lane = Arc::new(Lane::new(stream));
-        Ok(Self { communicator: None, lane, functions: load_all(&context, architecture)? })
+        Ok(Self {
+            communicator: None,
+            lane,
+            landings: Vec::new(),
+            functions: load_all(&context, architecture)?,
+        })
     }
 
     /// The stream that everything is enqueued on; collectives belong on it too.
@@ -156,6 +168,18 @@ impl Cuda {
 
     pub(super) fn refuse_in_capture(&self, action: &'static str) -> Result<(), CudaError> {
         if self.lane.is_capturing() { Err(CudaError::Capturing { action }) } else { Ok(()) }
+    }
+
+    /// Fills a buffer of this device that has as many bytes, in pieces that do not wait for what the device has to do before.
+    fn copy_in(&self, buffer: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
+        let (address, enqueued) = buffer.address(self.stream());
+        let mut pieces = (address..).step_by(ASYNCHRONOUS_BYTES).zip(bytes.chunks(ASYNCHRONOUS_BYTES));
+        let copied = pieces.try_for_each(|(address, piece)| {
+            // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
+            unsafe { memcpy_htod_async(address, piece, self.stream().cu_stream()) }
+        });
+        drop(enqueued);
+        copied.map_err(refused("copy to the device"))
     }
 
     fn check(&self, entry: Entry, buffer: &CudaBuffer) -> Result<(), CudaError> {
@@ -179,8 +203,12 @@ impl Device for Cuda {
             return Err(CudaError::Bytes { bytes: bytes.len(), element });
         }
         self.refuse_in_capture("upload")?;
-        let memory = self.stream().clone_htod(bytes).map_err(refused("copy to the device"))?;
-        Ok(CudaBuffer { element, length: bytes.len() as u64 / element.bytes(), memory: Arc::new(memory) })
+        // SAFETY: it is written, in the order of the stream, before anything else on it can read it.
+        let memory = unsafe { self.stream().alloc(bytes.len()) }.map_err(refused("make a buffer"))?;
+        let length = bytes.len() as u64 / element.bytes();
+        let buffer = CudaBuffer { element, length, memory: Arc::new(memory) };
+        self.copy_in(&buffer, bytes)?;
+        Ok(buffer)
     }
 
     fn unwritten(&mut self, element: Element, length: u64) -> Result<CudaBuffer, CudaError> {
@@ -208,11 +236,7 @@ impl Device for Cuda {
     ) -> Result<(), CudaError> {
         self.refuse_in_capture("overwrite a buffer")?;
         buffer.check_overwrite(self.stream(), element, bytes.len())?;
-        let (address, enqueued) = buffer.address(self.stream());
-        // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
-        let copied = unsafe { memcpy_htod_async(address, bytes, self.stream().cu_stream()) };
-        drop(enqueued);
-        copied.map_err(refused("copy to the device"))
+        self.copy_in(buffer, bytes)
     }
 
     fn free_bytes(&self) -> Option<u64> {
@@ -254,7 +278,7 @@ impl CudaBuffer {
     }
 
     /// Bytes in use.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         // Memory of this process's device, so they fit; all of it, if they did not.
         usize::try_from(self.length * self.element.bytes()).unwrap_or(self.memory.len())
     }
@@ -262,6 +286,15 @@ impl CudaBuffer {
     /// Elements that the memory holds.
     fn room(&self) -> u64 {
         self.memory.len() as u64 / self.element.bytes()
+    }
+
+    /// Refuses what is not values of this type on the device of `stream`.
+    pub(super) fn check_values<T: Plain>(&self, stream: &CudaStream) -> Result<(), CudaError> {
+        match (self.is_of(stream), self.element == T::ELEMENT) {
+            (true, true) => Ok(()),
+            (true, false) => Err(CallError::OTHER_VALUES.into()),
+            (false, _) => Err(CudaError::ForeignBuffer),
+        }
     }
 
     /// Its memory, for a graph to keep.

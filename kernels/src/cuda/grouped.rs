@@ -4,11 +4,23 @@ use std::time::Duration;
 
 use super::available::collectives_available;
 use super::communicator::{Communicator, GroupId, Member};
-use super::device::{Cuda, CudaBuffer};
+use super::device::{Cuda, CudaBuffer, refused};
+use super::fetch::Fetch;
 use crate::device::Device;
+use crate::element::Plain;
 use crate::group::{GroupTrouble, Grouped, NAME_BYTES, Reduction, Seat};
 
 impl Grouped for Cuda {
+    type Fetch<T: Plain> = Fetch<T>;
+
+    fn fetch<T: Plain>(&mut self, buffer: &CudaBuffer) -> Result<Fetch<T>, GroupTrouble> {
+        Ok(self.send_for(buffer)?)
+    }
+
+    fn fetched<T: Plain>(&mut self, fetch: &mut Fetch<T>) -> Result<Option<Vec<T>>, GroupTrouble> {
+        self.take(fetch)
+    }
+
     fn joins(&self) -> Result<(), GroupTrouble> {
         Ok(collectives_available()?)
     }
@@ -32,6 +44,10 @@ impl Grouped for Cuda {
         Ok(())
     }
 
+    fn has_joined(&self) -> bool {
+        self.communicator.is_some()
+    }
+
     fn leave(&mut self) {
         self.communicator = None;
     }
@@ -45,7 +61,7 @@ impl Grouped for Cuda {
     fn settle(&mut self, deadline: Duration) -> Result<(), GroupTrouble> {
         match &mut self.communicator {
             Some(communicator) => Ok(communicator.wait(deadline)?),
-            None => Ok(()),
+            None => Ok(self.stream().synchronize().map_err(refused("run what was enqueued"))?),
         }
     }
 }

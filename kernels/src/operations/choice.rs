@@ -5,10 +5,10 @@
 
 use super::Operation;
 use super::rows::a_block_a_row;
-use crate::call::{Buffer, Call, CallError, product};
+use crate::call::{Buffer, Call, CallError, count, product};
 use crate::element::Element;
 use crate::kernel::Kernel;
-use crate::launch::{Launch, WARP};
+use crate::launch::{Launch, LaunchError, WARP};
 
 /// The token that [`ChosenTokens`] gives for a row with a logit that is not finite.
 pub const NOT_FINITE: u32 = u32::MAX;
@@ -92,12 +92,35 @@ pub struct ChosenTokens<'a, B> {
 
 impl<'a, B: Buffer> Operation<'a, B> for ChosenTokens<'a, B> {
     fn call(self) -> Result<Call<'a, B>, CallError> {
-        let blocks = u64::from(self.rows.div_ceil(TOKEN_THREADS));
         Call::of(Kernel::ChosenTokens, None::<&B>)?
             .write(self.tokens, self.rows.into())
             .read(self.bids, self.rows.into())
             .sizes([self.rows])
-            .launch(Launch::new([blocks, 1], [TOKEN_THREADS, 1], 0))
+            .launch(a_thread_a_row(self.rows))
+    }
+}
+
+/// `tokens[row] = chosen[follows[row]]`: rows that go on from what was chosen, without a way by the host.
+#[derive(Debug)]
+pub struct FollowTokens<'a, B> {
+    /// `[rows]`.
+    pub tokens: &'a mut B,
+    /// `[choices]`.
+    pub chosen: &'a B,
+    /// `[rows]`: a choice each; a row whose number is beyond them keeps its token.
+    pub follows: &'a B,
+}
+
+impl<'a, B: Buffer> Operation<'a, B> for FollowTokens<'a, B> {
+    fn call(self) -> Result<Call<'a, B>, CallError> {
+        let [rows, choices] = [self.follows, self.chosen].map(count);
+        Call::of(Kernel::FollowTokens, None::<&B>)?
+            .write(self.tokens, rows.into())
+            .read(self.chosen, choices.into())
+            .read(self.follows, rows.into())
+            .sizes([rows])
+            .sizes([choices])
+            .launch(a_thread_a_row(rows))
     }
 }
 
@@ -126,6 +149,10 @@ impl<'a, B: Buffer> Operation<'a, B> for VoteMin<'a, B> {
             .sizes([self.width])
             .launch(Launch::new([self.width.div_ceil(WARP).into(), 1], threads, shared))
     }
+}
+
+fn a_thread_a_row(rows: u32) -> Result<Launch, LaunchError> {
+    Launch::new([rows.div_ceil(TOKEN_THREADS).into(), 1], [TOKEN_THREADS, 1], 0)
 }
 
 /// Refuses tokens beyond 32 bits, and the one that means something else.

@@ -4,7 +4,7 @@
 //! piece. Position `p` of a row is in entry `p / page_size` of the row's page list, at `p % page_size`.
 
 use super::Operation;
-use crate::call::{Buffer, Call, CallError, product};
+use crate::call::{Buffer, Call, CallError, count, product};
 use crate::element::Element;
 use crate::kernel::Kernel;
 use crate::launch::{Launch, whole_warps};
@@ -98,9 +98,9 @@ impl<B> Clone for Places<'_, B> {
 }
 
 impl<B: Buffer> Places<'_, B> {
-    /// Number of positions; beyond `u32`, a number that no launch covers.
+    /// Number of positions.
     pub(super) fn count(&self) -> u32 {
-        u32::try_from(self.positions.len()).unwrap_or(u32::MAX)
+        count(self.positions)
     }
 
     pub(super) fn page_entries(&self) -> u64 {

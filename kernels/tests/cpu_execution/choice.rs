@@ -2,7 +2,7 @@
 
 use lockstep_kernels::Device;
 use lockstep_kernels::cpu::{Cpu, CpuBuffer};
-use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE, Sample, VoteMin};
+use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, FollowTokens, NOT_FINITE, Sample, VoteMin};
 
 use crate::common::{ORDERS, cpu, download, upload};
 use crate::numbers::Random;
@@ -72,6 +72,31 @@ fn greedy(cpu: &mut Cpu, parts: usize, width: usize, logits: &[f32]) -> Vec<u32>
     chosen(cpu, parts, (width, logits), |cpu, bids, logits, width, first_token| {
         cpu.run(Argmax { bids, logits, rows, width, first_token }).expect("a launch");
     })
+}
+
+#[test]
+fn follow_tokens_replaces_those_of_rows_that_go_on_from_a_choice() {
+    let mut cpu = cpu();
+    for rows in [1_u32, 31, 256, 257, 600] {
+        let mut random = Random(rows.into());
+        let choices = 1 + rows / 2;
+        let chosen: Vec<u32> = (0..choices).map(|choice| 1000 + choice).collect();
+        // Half of the numbers are beyond the choices, the first of those and the largest among them.
+        let mut number = || size((random.word() % 1000) as usize) % (2 * choices);
+        let mut follows: Vec<u32> = (0..rows).map(|_| number()).collect();
+        follows[rows as usize - 1] = u32::MAX;
+        follows[0] = if rows > 1 { choices } else { 0 };
+        let own: Vec<u32> = (0..rows).collect();
+        let expected: Vec<u32> = own
+            .iter()
+            .zip(&follows)
+            .map(|(own, follows)| chosen.get(*follows as usize).copied().unwrap_or(*own))
+            .collect();
+        let (mut tokens, chosen, follows) =
+            (upload(&mut cpu, &own), upload(&mut cpu, &chosen), upload(&mut cpu, &follows));
+        cpu.run(FollowTokens { tokens: &mut tokens, chosen: &chosen, follows: &follows }).expect("a launch");
+        assert_eq!(download::<u32>(&mut cpu, &tokens), expected, "{rows} rows");
+    }
 }
 
 /// As the CPU engine chooses: the first of the highest.

@@ -30,8 +30,6 @@ pub(super) struct Activations<B: Backend> {
     pub(super) last: B::Buffer,
     /// `[rows, tokens]`, this rank's part of the vocabulary.
     pub(super) logits: B::Buffer,
-    /// Of the rows' tokens.
-    pub(super) choice: B::Choice,
 }
 
 impl<B: Backend> Activations<B> {
@@ -56,7 +54,6 @@ impl<B: Backend> Activations<B> {
             gated: take(positions, shard.feed_forward)?,
             last: take(rows, config.hidden)?,
             logits: take(rows, shard.tokens)?,
-            choice: backend.choice(rows)?,
         })
     }
 }

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
 
-use lockstep_kernels::NAME_BYTES;
+use lockstep_kernels::{NAME_BYTES, Plain};
 
 use super::all_reduce::AllReduce;
 use super::batch::{Batch, ForwardError};
@@ -28,6 +28,8 @@ pub trait Backend: Send + 'static {
     type Choice: Debug + Send;
     /// A captured forward.
     type Graph: Debug + Send;
+    /// Values on their way to the host.
+    type Fetch<T: Plain>: Debug + Send;
 
     /// Takes elements over, in the type that this backend computes with.
     ///
@@ -126,11 +128,15 @@ pub trait Backend: Send + 'static {
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError>;
 
-    /// Replaces each word of a vote by the least of the group's, behind everything before.
+    /// Sends for the least of the group's words of a vote, each by itself, behind everything before.
     ///
     /// # Errors
     /// As [`all_reduce_sum`](Self::all_reduce_sum).
-    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError>;
+    fn reduce_vote(
+        &mut self,
+        words: &[u64],
+        group: &mut dyn AllReduce,
+    ) -> Result<Self::Fetch<u64>, ForwardError>;
 
     /// The rows of `input` at which rows of the batch end, `width` elements each.
     ///
@@ -164,11 +170,34 @@ pub trait Backend: Send + 'static {
         group: &mut dyn AllReduce,
     ) -> Result<(), ForwardError>;
 
-    /// The tokens that were chosen, once everything before has run; `None` for a row with a logit that is not finite.
+    /// Gives positions of the batch the tokens that rows of `choice` were chosen, behind everything before.
     ///
     /// # Errors
     /// If the device fails.
-    fn tokens(&mut self, choice: &Self::Choice) -> Result<Vec<Option<u32>>, BackendError>;
+    fn follow(
+        &mut self,
+        batch: &mut Self::Batch<'_>,
+        choice: &Self::Choice,
+        follows: &[Option<usize>],
+    ) -> Result<(), ForwardError>;
+
+    /// Sends for the tokens that were chosen; [`NOT_FINITE`](lockstep_kernels::operations::choice::NOT_FINITE) for a row with a logit
+    /// that is not.
+    ///
+    /// # Errors
+    /// If the device fails.
+    fn tokens(&mut self, choice: &Self::Choice) -> Result<Self::Fetch<u32>, ForwardError>;
+
+    /// What was sent for, once everything before that has run; then no more. Does not wait.
+    ///
+    /// # Errors
+    /// As [`all_reduce_sum`](Self::all_reduce_sum).
+    fn fetched<T: Plain>(&mut self, fetch: &mut Self::Fetch<T>) -> Result<Option<Vec<T>>, ForwardError>;
+
+    /// Whether forwards in a group of so many only have to be launched, and run by themselves.
+    fn runs_ahead(&self, _size: usize) -> bool {
+        false
+    }
 
     /// The elements of an activation, once everything before has run.
     ///

@@ -21,6 +21,18 @@ pub struct Row<'a> {
     pub pages: &'a [u32],
 }
 
+/// What one forward is to compute.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Step<'a> {
+    /// The rows of its batch.
+    pub rows: &'a [Row<'a>],
+    /// How each row's token is drawn; the likeliest is taken for those beyond its end.
+    pub draws: &'a [Option<Draw>],
+    /// The row of the forward launched before whose token each row goes on from, in place of its one token. Whatever is beyond the
+    /// end goes on from its own.
+    pub follows: &'a [Option<usize>],
+}
+
 impl Row<'_> {
     /// Positions of the row that are known once this batch has run.
     fn end(&self) -> usize {
@@ -62,6 +74,20 @@ pub enum ForwardError {
     EmptyRow {
         /// Index of the row.
         row: usize,
+    },
+    /// A row goes on from what was not chosen, or has more tokens than that one.
+    #[error(
+        "row {row} of {tokens} tokens goes on from row {follows} of the forward before, which had {rows}; give it one token and a row"
+    )]
+    Follows {
+        /// Index of the row.
+        row: usize,
+        /// Its tokens.
+        tokens: usize,
+        /// The row that it goes on from.
+        follows: usize,
+        /// Rows of the forward before.
+        rows: usize,
     },
     /// The model was loaded as another part of a group than it is used in.
     #[error("the weights are rank {} of {}, the group says rank {} of {}", expected[0], expected[1], found[0], found[1])]
@@ -149,26 +175,40 @@ pub struct Batch<'rows> {
     pub shape: CacheShape,
     /// This rank's query heads.
     pub heads: usize,
-    /// How the rows' tokens are drawn; the likeliest is taken for those beyond its end.
-    pub draws: &'rows [Option<Draw>],
+    draws: &'rows [Option<Draw>],
+    follows: &'rows [Option<usize>],
 }
 
 impl<'rows> Batch<'rows> {
-    /// Checks rows against the model and the cache.
+    /// Checks rows against the model, the cache, and the rows of the forward before.
     pub(super) fn new(
-        (rows, draws): (&'rows [Row<'rows>], &'rows [Option<Draw>]),
+        Step { rows, draws, follows }: Step<'rows>,
         config: &Config,
-        shape: CacheShape,
-        heads: usize,
+        (shape, heads): (CacheShape, usize),
+        rows_before: usize,
     ) -> Result<Self, ForwardError> {
         for (index, row) in rows.iter().enumerate() {
             check_extent(index, row, config, shape.page_size)?;
             check_content(index, row, config, shape.pages)?;
         }
+        for (row, follows) in follows.iter().enumerate().filter_map(|(row, follows)| Some((row, (*follows)?)))
+        {
+            let tokens = rows.get(row).map_or(0, |row| row.tokens.len());
+            if tokens != 1 || follows >= rows_before {
+                return Err(ForwardError::Follows { row, tokens, follows, rows: rows_before });
+            }
+        }
         let of_row = |(index, row)| row_places(index, row, shape.page_size);
         let places: Vec<_> = rows.iter().enumerate().flat_map(of_row).collect();
         check_slots(&places)?;
-        Ok(Self { rows, places, shape, heads, draws })
+        Ok(Self { rows, places, shape, heads, draws, follows })
+    }
+
+    /// By position: the row of the forward before whose token it has. `None` if each has its own.
+    pub(super) fn follows(&self) -> Option<Vec<Option<usize>>> {
+        let of_place = |place: &Place| self.follows.get(place.row).copied().flatten();
+        let any = self.follows.iter().any(Option::is_some);
+        any.then(|| self.places.iter().map(of_place).collect())
     }
 
     /// How each row's token is drawn; `None` for the likeliest.

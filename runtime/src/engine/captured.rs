@@ -22,7 +22,7 @@ use super::layer::{Network, Pass};
 pub(super) struct Captured<B: Backend> {
     // Before the buffers that it names.
     graph: B::Graph,
-    batch: B::Batch<'static>,
+    pub(super) batch: B::Batch<'static>,
     pub(super) activations: Activations<B>,
     rows: usize,
     /// The cache that it is captured with.
@@ -30,17 +30,18 @@ pub(super) struct Captured<B: Backend> {
 }
 
 impl<B: Backend> Captured<B> {
-    /// Captures a forward of so many rows. Enters no collective.
+    /// Captures a forward of so many rows, and gives where it chooses their tokens. Enters no collective.
     pub(super) fn new(
         rows: usize,
         backend: &mut B,
         network: &Network<B::Buffer>,
         (config, shard): (&Config, Shard),
         cache: &mut KvCache<B::Buffer>,
-    ) -> Result<Self, ForwardError> {
+    ) -> Result<(Self, B::Choice), ForwardError> {
         let list_length = config.context.div_ceil(cache.page_size());
         let batch = backend.blank([rows, list_length], *cache.shape(), shard.heads)?;
         let mut activations = Activations::new(backend, (config, shard), [rows, rows])?;
+        let mut choice = backend.choice(rows)?;
         let mut forward = |backend: &mut B, group: &mut dyn AllReduce| {
             network.forward(Pass {
                 backend,
@@ -50,13 +51,14 @@ impl<B: Backend> Captured<B> {
                 shard,
                 group,
                 activations: &mut activations,
+                choice: &mut choice,
             })
         };
         // A kernel is loaded by its first run, which may take memory. What this one computes is nobody's.
         forward(backend, &mut Alone)?;
         let graph = backend.capture(|backend| forward(backend, &mut OnDevices(shard)))?;
         let cache = cache.number();
-        Ok(Self { graph, batch, activations, rows, cache })
+        Ok((Self { graph, batch, activations, rows, cache }, choice))
     }
 
     /// Whether it computes what `batch` asks for.
@@ -65,9 +67,8 @@ impl<B: Backend> Captured<B> {
         batch.places.len() == rows && rows <= self.rows && cache.number() == self.cache
     }
 
-    /// Computes it.
-    pub(super) fn run(&mut self, backend: &mut B, batch: &Batch<'_>) -> Result<(), ForwardError> {
-        backend.refill(&mut self.batch, batch)?;
+    /// Computes what its batch says.
+    pub(super) fn replay(&self, backend: &mut B) -> Result<(), ForwardError> {
         backend.replay(&self.graph)
     }
 }

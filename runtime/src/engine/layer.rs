@@ -34,8 +34,8 @@ impl<T> Network<T> {
         for (index, layer) in self.layers.iter().enumerate() {
             layer.apply(index, &mut pass)?;
         }
-        let Pass { backend, batch, shard, group, activations, .. } = pass;
-        let Activations { normed, last, logits, choice, .. } = activations;
+        let Pass { backend, batch, shard, group, activations, choice, .. } = pass;
+        let Activations { normed, last, logits, .. } = activations;
         backend.last_positions(last, normed, self.embedding.columns, batch)?;
         backend.linear(logits, last, self.head.as_ref().unwrap_or(&self.embedding))?;
         backend.choose(choice, logits, shard, batch, group)
@@ -62,6 +62,8 @@ pub(super) struct Pass<'a, 'rows, B: Backend> {
     pub(super) shard: Shard,
     pub(super) group: &'a mut dyn AllReduce,
     pub(super) activations: &'a mut Activations<B>,
+    /// Of the rows' tokens.
+    pub(super) choice: &'a mut B::Choice,
 }
 
 impl<B: Backend> Pass<'_, '_, B> {

@@ -5,10 +5,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use lockstep_kernels::operations::choice::NOT_FINITE;
+
 use super::activations::Activations;
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError};
-use super::batch::{Batch, ForwardError, Row};
+use super::batch::{Batch, ForwardError, Row, Step};
 use super::cache::{CacheError, CacheShape, KvCache};
 use super::captured::{self, Captured};
 use super::config::{Config, ConfigError, Pieces, Shard};
@@ -52,10 +54,22 @@ pub struct Llama<B: Backend = CpuBackend> {
     shard: Shard,
     network: Network<B::Buffer>,
     activations: Activations<B>,
+    /// Where forwards choose their rows' tokens, by [`Ran::choice`].
+    choices: Vec<B::Choice>,
+    /// Where the forward is that was launched last, and its rows.
+    launched: Option<(Ran, usize)>,
+}
+
+/// A forward that was launched.
+#[derive(Debug)]
+pub struct Flight<B: Backend> {
+    rows: usize,
+    /// `None` if it has no rows.
+    fetch: Option<B::Fetch<u32>>,
 }
 
 /// Where what a forward computed is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Ran {
     /// Where every forward's is that was not captured.
     Eagerly,
@@ -97,7 +111,9 @@ impl<B: Backend> Llama<B> {
         let turns = backend.upload(rope::turns(&config).into())?;
         let network = Network { turns, embedding, first_norm, layers, head };
         let activations = Activations::new(&mut backend, (&config, shard), [1, 1])?;
-        Ok(Self { captured: Vec::new(), backend, config, shard, network, activations })
+        let choices = vec![backend.choice(1)?];
+        let captured = Vec::new();
+        Ok(Self { captured, backend, config, shard, network, activations, choices, launched: None })
     }
 
     /// Takes memory for batches of up to so many positions and rows at once, so that no forward need.
@@ -107,6 +123,8 @@ impl<B: Backend> Llama<B> {
     pub fn reserve(&mut self, positions: usize, rows: usize) -> Result<(), BackendError> {
         self.activations =
             Activations::new(&mut self.backend, (&self.config, self.shard), [positions, rows])?;
+        self.forget_captured();
+        self.choices = vec![self.backend.choice(rows)?];
         Ok(())
     }
 
@@ -120,17 +138,23 @@ impl<B: Backend> Llama<B> {
         cache: &mut KvCache<B::Buffer>,
         rows: usize,
     ) -> Result<Vec<usize>, ForwardError> {
-        let Self { captured, backend, config, shard, network, .. } = self;
+        self.forget_captured();
+        let Self { captured, choices, backend, config, shard, network, .. } = self;
         let sizes: Vec<usize> = captured::sizes(rows).collect();
-        captured.clear();
         let graphs = sizes.iter().map(|&rows| Captured::new(rows, backend, network, (config, *shard), cache));
-        *captured = graphs.collect::<Result<_, _>>()?;
+        let graphs: Vec<_> = graphs.collect::<Result<_, _>>()?;
+        for (graph, choice) in graphs {
+            captured.push(graph);
+            choices.push(choice);
+        }
         Ok(sizes)
     }
 
     /// Replays nothing from now on.
     pub fn forget_captured(&mut self) {
         self.captured.clear();
+        self.choices.truncate(1);
+        self.launched = None;
     }
 
     /// The model's configuration.
@@ -216,11 +240,46 @@ impl<B: Backend> Llama<B> {
         draws: &[Option<Draw>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<u32>, ForwardError> {
-        let Some(ran) = self.run(cache, (rows, draws), group)? else { return Ok(Vec::new()) };
-        let Self { backend, captured, activations, .. } = self;
-        let tokens = backend.tokens(&ran.place(captured, activations).choice)?;
-        let finite = |(row, token): (usize, Option<u32>)| token.ok_or(ForwardError::NotFinite { row });
-        tokens.into_iter().take(rows.len()).enumerate().map(finite).collect()
+        let mut flight = self.launch(cache, Step { rows, draws, ..Step::default() }, group)?;
+        loop {
+            if let Some(tokens) = self.land(&mut flight)? {
+                return Ok(tokens);
+            }
+            self.backend.settle(PATIENCE)?;
+        }
+    }
+
+    /// Launches a forward, of which [`land`](Self::land) gives the tokens. It returns once what enters collectives between the hosts
+    /// has; where the backend [runs ahead](Backend::runs_ahead) that is nothing, and whatever is launched behind it waits on the device
+    /// alone.
+    ///
+    /// # Errors
+    /// As [`forward_drawing`](Self::forward_drawing), less `NotFinite`.
+    pub fn launch(
+        &mut self,
+        cache: &mut KvCache<B::Buffer>,
+        step: Step<'_>,
+        group: &mut dyn AllReduce,
+    ) -> Result<Flight<B>, ForwardError> {
+        let rows = step.rows.len();
+        let ran = self.run(cache, step, group)?;
+        let fetch = ran.map(|ran| self.backend.tokens(&self.choices[ran.choice()])).transpose()?;
+        Ok(Flight { rows, fetch })
+    }
+
+    /// The tokens after each row's last position of a forward that was launched, once it has run; `None` until then. Does not wait.
+    ///
+    /// # Errors
+    /// [`ForwardError::NotFinite`], `Collective`, `Backend`.
+    pub fn land(&mut self, flight: &mut Flight<B>) -> Result<Option<Vec<u32>>, ForwardError> {
+        let Some(fetch) = &mut flight.fetch else { return Ok(Some(Vec::new())) };
+        let Some(mut tokens) = self.backend.fetched(fetch)? else { return Ok(None) };
+        // Of a captured forward, more than the batch has.
+        tokens.truncate(flight.rows);
+        match tokens.iter().position(|token| *token == NOT_FINITE) {
+            Some(row) => Err(ForwardError::NotFinite { row }),
+            None => Ok(Some(tokens)),
+        }
     }
 
     /// As [`forward`](Self::forward), with the margin of each choice.
@@ -249,7 +308,10 @@ impl<B: Backend> Llama<B> {
         rows: &[Row<'_>],
         group: &mut dyn AllReduce,
     ) -> Result<Vec<f32>, ForwardError> {
-        let Some(ran) = self.run(cache, (rows, &[]), group)? else { return Ok(Vec::new()) };
+        let step = Step { rows, ..Step::default() };
+        let Some(ran) = self.run(cache, step, group)? else { return Ok(Vec::new()) };
+        // What comes after this waits for no peer.
+        self.backend.settle(PATIENCE)?;
         let Self { backend, captured, activations, config, shard, .. } = self;
         let part = backend.download(&ran.place(captured, activations).logits)?;
         let mut logits = vec![0.0; rows.len() * config.vocabulary];
@@ -260,32 +322,44 @@ impl<B: Backend> Llama<B> {
         Ok(logits)
     }
 
-    /// Computes the logits after each row's last position and what is chosen from them, and says where; `None` if there are no rows.
+    /// Launches what computes the logits after each row's last position and what is chosen from them, and says where; `None` if there are
+    /// no rows.
     fn run(
         &mut self,
         cache: &mut KvCache<B::Buffer>,
-        (rows, draws): (&[Row<'_>], &[Option<Draw>]),
+        step: Step<'_>,
         group: &mut dyn AllReduce,
     ) -> Result<Option<Ran>, ForwardError> {
         self.check_fit(cache, group)?;
-        let batch = Batch::new((rows, draws), &self.config, *cache.shape(), self.shard.heads)?;
-        if rows.is_empty() {
+        let (before, rows_before) = self.launched.unzip();
+        let shape = (*cache.shape(), self.shard.heads);
+        let batch = Batch::new(step, &self.config, shape, rows_before.unwrap_or(0))?;
+        if step.rows.is_empty() {
             return Ok(None);
         }
-        let Self { captured, backend, network, activations, shard, .. } = self;
+        let Self { captured, choices, backend, network, activations, shard, .. } = self;
+        let followed = before.map(Ran::choice).zip(batch.follows());
         let ran = match captured.iter().position(|captured| captured.fits(&batch, cache)) {
             Some(index) => {
-                captured[index].run(backend, &batch)?;
+                let captured = &mut captured[index];
+                backend.refill(&mut captured.batch, &batch)?;
+                if let Some((before, follows)) = followed {
+                    backend.follow(&mut captured.batch, &choices[before], &follows)?;
+                }
+                captured.replay(backend)?;
                 Ran::Replayed(index)
             }
             None => {
-                let (batch, turns) = (&backend.batch(batch)?, &network.turns);
-                network.forward(Pass { backend, batch, cache, turns, shard: *shard, group, activations })?;
+                let (batch, turns, shard) = (&mut backend.batch(batch)?, &network.turns, *shard);
+                if let Some((before, follows)) = followed {
+                    backend.follow(batch, &choices[before], &follows)?;
+                }
+                let choice = &mut choices[Ran::Eagerly.choice()];
+                network.forward(Pass { backend, batch, cache, turns, shard, group, activations, choice })?;
                 Ran::Eagerly
             }
         };
-        // What comes after this waits for no peer.
-        self.backend.settle(PATIENCE)?;
+        self.launched = Some((ran, step.rows.len()));
         Ok(Some(ran))
     }
 
@@ -309,6 +383,14 @@ impl<B: Backend> Llama<B> {
 }
 
 impl Ran {
+    /// Index of where it chooses.
+    fn choice(self) -> usize {
+        match self {
+            Self::Eagerly => 0,
+            Self::Replayed(index) => index + 1,
+        }
+    }
+
     fn place<'a, B: Backend>(
         self,
         captured: &'a [Captured<B>],

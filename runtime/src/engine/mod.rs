@@ -46,7 +46,7 @@ pub mod weights;
 
 pub use all_reduce::{AllReduce, Alone, CollectiveError};
 pub use backend::{Backend, BackendError};
-pub use batch::{ForwardError, Row};
+pub use batch::{ForwardError, Row, Step};
 pub use cache::{CacheError, KvCache};
 pub use config::{Config, ConfigError};
 pub use cpu::CpuBackend;
@@ -54,7 +54,7 @@ pub use detokenizer::Detokenizer;
 pub use device::{CacheType, DeviceBackend};
 pub use draw::Draw;
 pub use greedy::Choice;
-pub use llama::{Llama, ModelError};
+pub use llama::{Flight, Llama, ModelError};
 pub use recut::Recut;
 pub use text::{Text, TextError};
 pub use weights::WeightsError;

@@ -1,22 +1,25 @@
 //! The device of a rank: a thread that works through a queue in order, as a stream does. Forwards run their own collectives there, on the
-//! device communicator, while rounds go on; page traffic queues behind them, so a fence that comes back has nothing in front of it.
+//! device communicator, while rounds go on; page traffic queues behind them, so a fence that comes back has nothing in front of it that the
+//! device has yet to be asked.
+//!
+//! A GPU has a queue of its own, and the next forward is launched while one runs: what is launched is a *flight* until it has landed.
 
 use super::error::RankError;
+use super::flights::{Flights, Looks};
 use super::gathering::unsound;
 use super::inputs::{Inbox, Input};
-use super::pacing::PEER_DEADLINE;
-use crate::engine::{self, AllReduce, Backend, CacheError, CollectiveError, KvCache, Llama, Recut, Row};
+use super::landing::{Landed, Landing};
+use crate::engine::{Backend, CacheError, KvCache, Llama, Recut};
 use crate::fabric::PrefillLink;
-use crate::group::{AnyMember, Collectives, Tag};
+use crate::group::{AnyMember, Collectives};
 use crate::wire::Draw;
 use lockstep_spec::agreed::Entry;
 use lockstep_spec::cache::{Copy, Direction};
 use lockstep_spec::decode::evidence::LegFact;
 use lockstep_spec::ids::{ForwardId, HostPageId, Leg, PageId, SlotIndex, TokenId};
-use lockstep_spec::ticket::Ticket;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::time::Instant;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread;
 
 /// Commands that may wait for the device beside the pages that land.
 const QUEUE: usize = 1024;
@@ -162,90 +165,87 @@ pub(super) struct Device<B: Backend> {
 /// The device at work.
 struct Worker<B: Backend> {
     device: Device<B>,
-    last_tokens: BTreeMap<SlotIndex, u32>,
+    flights: Flights<B>,
     /// By leg: what has not landed yet.
     expected: BTreeMap<Leg, Landing>,
     /// Pages on the host.
     host: BTreeMap<HostPageId, Vec<u8>>,
 }
 
-/// The pages of a leg that are to land.
-#[derive(Default)]
-struct Landing {
-    /// By page: the peers whose part has not come.
-    missing: BTreeMap<u32, BTreeSet<usize>>,
-    /// Pages of which some parts have come.
-    partial: BTreeMap<u32, Vec<u8>>,
-}
-
-/// What became of a part of a page.
-enum Landed {
-    /// It is not expected, or others are.
-    Nothing,
-    /// The page is whole.
-    Page(Vec<u8>),
-    /// It is not of a page's length.
-    Misshapen,
-}
-
-impl Landing {
-    fn new(pages: BTreeSet<u32>, peers: usize) -> Self {
-        let missing = pages.into_iter().map(|page| (page, (0..peers).collect())).collect();
-        Self { missing, partial: BTreeMap::new() }
-    }
-
-    /// Takes the part of a page of `page_bytes` that a peer has.
-    fn take(
-        &mut self,
-        (page, peer): (u32, usize),
-        part: Vec<u8>,
-        recut: &Recut,
-        page_bytes: usize,
-    ) -> Landed {
-        let Some(peers) = self.missing.get_mut(&page) else { return Landed::Nothing };
-        if !peers.remove(&peer) {
-            return Landed::Nothing;
-        }
-        let complete = peers.is_empty();
-        if complete {
-            self.missing.remove(&page);
-        }
-        if recut.is_whole() {
-            return Landed::Page(part);
-        }
-        let mut whole = self.partial.remove(&page).unwrap_or_else(|| vec![0; page_bytes]);
-        match (recut.put(&part, &mut whole), complete) {
-            (false, _) => Landed::Misshapen,
-            (true, true) => Landed::Page(whole),
-            (true, false) => {
-                self.partial.insert(page, whole);
-                Landed::Nothing
-            }
-        }
-    }
-}
-
 /// Works through the queue until the rank loop is gone, or something fails.
 pub(super) fn work<B: Backend>(device: Device<B>, commands: &Receiver<Command>) {
     let inbox = device.inbox.clone();
-    let (last_tokens, expected, host) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-    let mut worker = Worker { device, last_tokens, expected, host };
-    for command in commands {
-        if let Err(error) = worker.take(command) {
-            // The rank loop may be gone already, and then nobody waits for the reason.
-            let _gone = inbox.send(Input::DeviceFailed(error));
-            return;
-        }
+    let (flights, expected, host) = (Flights::new(), BTreeMap::new(), BTreeMap::new());
+    let mut worker = Worker { device, flights, expected, host };
+    if let Err(error) = worker.work(commands) {
+        // The rank loop may be gone already, and then nobody waits for the reason.
+        let _gone = inbox.send(Input::DeviceFailed(error));
     }
 }
 
 impl<B: Backend> Worker<B> {
+    fn work(&mut self, commands: &Receiver<Command>) -> Result<(), RankError> {
+        while let Some(command) = self.next(commands)? {
+            self.make_room_for(&command)?;
+            self.take(command)?;
+        }
+        Ok(())
+    }
+
+    /// The next command; what lands before it is reported.
+    fn next(&mut self, commands: &Receiver<Command>) -> Result<Option<Command>, RankError> {
+        let mut looks = Looks::default();
+        loop {
+            self.report_landed()?;
+            if self.flights.is_empty() {
+                return Ok(commands.recv().ok());
+            }
+            match commands.recv_timeout(looks.pause()) {
+                Ok(command) => return Ok(Some(command)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits until as much has landed as the command needs.
+    fn make_room_for(&mut self, command: &Command) -> Result<(), RankError> {
+        let Device { model, mesh, .. } = &mut self.device;
+        let ahead = model.backend().runs_ahead(mesh.size());
+        let mut looks = Looks::default();
+        loop {
+            let has_room = match command {
+                Command::Forward { .. } | Command::Vote(_) if ahead => self.flights.has_room(),
+                Command::Forward { .. } | Command::Vote(_) => self.flights.is_empty(),
+                // They read pages back.
+                Command::Send { .. } | Command::Copy(_) => self.flights.is_empty(),
+                Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } => true,
+                Command::Fence { .. } | Command::Fail { .. } | Command::Abandon { .. } => true,
+            };
+            if has_room {
+                return Ok(());
+            }
+            thread::sleep(looks.pause());
+            self.report_landed()?;
+        }
+    }
+
+    fn report_landed(&mut self) -> Result<(), RankError> {
+        while let Some(landed) = self.flights.land(&mut self.device.model)? {
+            self.report(landed)?;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, command: Command) -> Result<(), RankError> {
+        let Device { model, cache, mesh, .. } = &mut self.device;
         match command {
-            Command::Vote(entry) => self.vote(&entry),
-            Command::Forward { entry, forward, batch } => self.forward(&entry, forward, batch),
+            Command::Vote(entry) => self.flights.vote(model.backend(), mesh, &entry),
+            Command::Forward { entry, forward, batch } => {
+                self.flights.launch((model, cache), mesh, &entry, (forward, batch))
+            }
             Command::Seed { slot, token } => {
-                self.last_tokens.insert(slot, token.0);
+                self.flights.seed(slot, token);
                 Ok(())
             }
             Command::Expect { leg, pages } => {
@@ -274,32 +274,6 @@ impl<B: Backend> Worker<B> {
         self.device.inbox.send(input).map_err(|_| RankError::ThreadGone("rank loop"))
     }
 
-    fn forward(&mut self, entry: &Entry, forward: ForwardId, mut batch: Batch) -> Result<(), RankError> {
-        let started = Instant::now();
-        for row in batch.iter_mut().filter(|row| row.tokens.is_empty()) {
-            let last = self.last_tokens.get(&row.slot).ok_or(RankError::NoTokens(row.slot))?;
-            row.tokens.push(*last);
-        }
-        let rows: Vec<Row<'_>> = batch
-            .iter()
-            .map(|row| Row { tokens: &row.tokens, start: row.position as usize, pages: &row.pages })
-            .collect();
-        let draws: Vec<Option<engine::Draw>> = batch.iter().map(|row| row.draw.and_then(drawn)).collect();
-        let Device { model, cache, mesh, .. } = &mut self.device;
-        let mut group = Communicator { mesh, ticket: *entry.ticket() };
-        let tokens = model.forward_drawing(cache, &rows, &draws, &mut group)?;
-        self.last_tokens.extend(batch.iter().map(|row| row.slot).zip(tokens.iter().copied()));
-        let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.report(Input::Retired { forward, tokens: tokens.into_iter().map(TokenId).collect(), micros })
-    }
-
-    fn vote(&mut self, entry: &Entry) -> Result<(), RankError> {
-        let Device { model, mesh, .. } = &mut self.device;
-        let (ticket, mut payload) = (*entry.ticket(), entry.payload().to_vec());
-        model.backend().reduce_vote(&mut payload, &mut Communicator { mesh, ticket })?;
-        self.report(Input::Voted { ticket, payload })
-    }
-
     fn land(&mut self, leg: Leg, (page, peer): (u32, usize), part: Vec<u8>) -> Result<(), RankError> {
         let Device { model, cache, peers, .. } = &mut self.device;
         let Some((landing, recut)) = self.expected.get_mut(&leg).zip(peers.get(peer)) else { return Ok(()) };
@@ -308,7 +282,7 @@ impl<B: Backend> Worker<B> {
             Landed::Page(bytes) => bytes,
             Landed::Misshapen => return self.report(Input::Leg(leg, unsound(leg))),
         };
-        let landed = landing.missing.is_empty();
+        let landed = landing.is_complete();
         match model.write_page(cache, page, &bytes) {
             Ok(()) => {}
             Err(error @ CacheError::Backend(_)) => return Err(error.into()),
@@ -354,41 +328,5 @@ impl<B: Backend> Worker<B> {
         let posted = links.iter().map(|link| link.write_row(leg, row));
         let failed = posted.filter(Result::is_err).count() > 0;
         if failed { self.report(Input::WriteFailed(leg)) } else { Ok(()) }
-    }
-}
-
-/// The draw of a row's token; `None` for the likeliest.
-fn drawn(Draw { sampling, index }: Draw) -> Option<engine::Draw> {
-    engine::Draw::new(sampling.seed, sampling.temperature_milli, index)
-}
-
-/// The device communicator during one forward: every collective carries the forward's ticket.
-struct Communicator<'a> {
-    mesh: &'a mut AnyMember,
-    ticket: Ticket,
-}
-
-impl Communicator<'_> {
-    /// Of a collective of so many elements.
-    fn tag(&self, elements: usize) -> Tag {
-        Tag { shape: elements as u64, ..super::collective::tag(&self.ticket) }
-    }
-}
-
-impl AllReduce for Communicator<'_> {
-    fn rank(&self) -> usize {
-        self.mesh.rank()
-    }
-
-    fn size(&self) -> usize {
-        self.mesh.size()
-    }
-
-    fn all_reduce_sum(&mut self, data: &mut [f32]) -> Result<(), CollectiveError> {
-        self.mesh.all_reduce_sum(self.tag(data.len()), data, PEER_DEADLINE).map_err(CollectiveError::new)
-    }
-
-    fn all_reduce_min(&mut self, bids: &mut [u64]) -> Result<(), CollectiveError> {
-        self.mesh.all_reduce_min(self.tag(bids.len()), bids, PEER_DEADLINE).map_err(CollectiveError::new)
     }
 }

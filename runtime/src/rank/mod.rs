@@ -10,7 +10,8 @@
 //! The loop's turn is fixed: drain inputs, step, perform effects, park. It has no branch on protocol state: what a rank does follows
 //! from the machine of spec alone.
 //!
-//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `gathering` (of several peers), `device`, `pacing`, `recorder`,
+//! Reading order: `driver` (the turn), `hands` (what a role adds), `decode` and `prefill` (the two roles), `gathering` (of several peers), `device`, `flights` (what it has yet to answer), `landing` (pages
+//! that come), `pacing`, `recorder`,
 //! `start`, `assembly`, `site`, `opening`, `meeting` and `parting` (how all of it comes together, and ends); `collective` is the way to the
 //! group's transport; `rehearsal` leads the loop along a written trace.
 
@@ -20,9 +21,11 @@ mod decode;
 mod device;
 mod driver;
 mod error;
+mod flights;
 mod gathering;
 mod hands;
 mod inputs;
+mod landing;
 mod meeting;
 mod opening;
 mod pacing;

@@ -15,6 +15,9 @@ const BELL_DEADLINE: Duration = Duration::from_secs(2);
 /// How long a forward may take, the wait behind others included. Rounds go on beside it, or wait for it with a vote in its
 /// queue, so nothing else would notice a device that hangs.
 pub(super) const FORWARD_PATIENCE: Duration = Duration::from_secs(120);
+/// How long the device may take for what is first in its queue, other ranks awaited. A peer that is gone is noticed sooner by a vote between
+/// the hosts, or by the supervisor, which sees its process end.
+pub(super) const FLIGHT_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a collective waits for a peer.
 pub(super) const PEER_DEADLINE: Duration = Duration::from_secs(5);
 /// Interval of the machine's clock.

@@ -2,6 +2,8 @@
 
 use std::process::Child;
 
+use lockstep_tests::golden::goldens;
+use lockstep_tests::places::model_directory;
 use lockstep_tests::server::{Scratch, output};
 use lockstep_tests::standin::Standin;
 use serde_json::{Value, json};
@@ -13,11 +15,16 @@ type End = (i32, String, String);
 
 /// Plays a scenario with a rank on each of these devices, in a group of `size`.
 fn play_on(devices: &[usize], size: usize, scenario: &str) -> Vec<End> {
+    run_on(devices, size, ["group", scenario])
+}
+
+/// Runs what is called so, with this last word.
+fn run_on(devices: &[usize], size: usize, [what, last]: [&str; 2]) -> Vec<End> {
     let scratch = Scratch::default();
     let id = scratch.path("id");
     let start = |(rank, device): (usize, &usize)| -> Child {
         let [device, rank, size] = [*device, rank, size].map(|number| number.to_string());
-        let words = ["group", &device, &rank, &size, id.to_str().unwrap(), scenario];
+        let words = [what, &device, &rank, &size, id.to_str().unwrap(), last];
         let mut command = scratch.command(env!("CARGO_BIN_EXE_device-rank"), &words);
         standin().lend(&mut command, 4).spawn().unwrap()
     };
@@ -174,4 +181,29 @@ fn group_whose_rank_replays_a_graph_less_is_named_by_the_collectives_of_the_grap
 fn group_fence_is_reached_after_the_collective_before_it_and_can_be_used_again() {
     let ends = play("fence", 2);
     assert_eq!(answer(&ends[0])["seen"], json!([true, false, true, false, true]));
+    // It came when the other had looked: nothing that the other asked for waited for it.
+    assert!(answer(&ends[1])["seen"].is_array());
+}
+
+/// A forward that has not run chooses tokens for the next on the device: nothing of it comes by the host.
+#[test]
+fn group_launches_forwards_ahead_of_a_peer_that_has_launched_none() {
+    for size in [1, 2, 4] {
+        let devices: Vec<usize> = (0..size).collect();
+        let model = model_directory();
+        let ends = run_on(&devices, size, ["ahead", model.to_str().unwrap()]);
+        for (rank, end) in ends.iter().enumerate() {
+            let answer = answer(end);
+            for found in answer["found"].as_array().unwrap() {
+                let forwards: Vec<Vec<u32>> = serde_json::from_value(found["tokens"].clone()).unwrap();
+                for (prompt, golden) in goldens().iter().enumerate() {
+                    let tokens: Vec<u32> = forwards.iter().map(|tokens| tokens[prompt]).collect();
+                    assert_eq!(tokens, golden.greedy_ids[..tokens.len()], "rank {rank} of {size}: {found}");
+                }
+                if rank + 1 < size {
+                    assert_eq!(found["in_the_air"], answer["forwards"], "rank {rank} of {size}: {found}");
+                }
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::{model_directory, on_every_rank};
 use lockstep_runtime::engine::{
-    AllReduce, Alone, CollectiveError, Config, ConfigError, ForwardError, Llama, ModelError, Row, Text,
+    AllReduce, Alone, CollectiveError, Config, ConfigError, ForwardError, Llama, ModelError, Row, Step, Text,
     WeightsError,
 };
 use serde_json::{Value, json};
@@ -192,6 +192,29 @@ fn rows_that_do_not_fit_are_refused_on_every_rank_before_a_collective() {
         for (error, (_, expected)) in errors.iter().zip(&bad) {
             assert!(error.starts_with("row 1") && error.contains(expected), "{error}");
         }
+    }
+}
+
+#[test]
+fn rows_that_go_on_from_what_was_not_chosen_are_refused_on_every_rank_before_a_collective() {
+    let refusals = on_every_rank(2, |llama, mesh| {
+        let mut cache = llama.cache(4, 4).unwrap();
+        let mut refused = |(tokens, follows): (&[u32], usize), rows_before: &[Row<'_>]| {
+            llama.forward(&mut cache, rows_before, mesh).unwrap();
+            let entered = mesh.lengths.len();
+            let rows = [Row { tokens, start: 0, pages: &[0] }];
+            let step = Step { rows: &rows, draws: &[], follows: &[Some(follows)] };
+            let error = llama.launch(&mut cache, step, mesh).unwrap_err().to_string();
+            assert_eq!(mesh.lengths.len(), entered, "a batch that is refused enters no collective");
+            error
+        };
+        let one = Row { tokens: &[7], start: 0, pages: &[0] };
+        [refused((&[7], 0), &[]), refused((&[7], 1), &[one]), refused((&[7, 8], 0), &[one])]
+    });
+    for [first, beyond, longer] in refusals {
+        assert!(first.contains("row 0 of 1 tokens goes on from row 0 of the forward before, which had 0"));
+        assert!(beyond.contains("goes on from row 1 of the forward before, which had 1"), "{beyond}");
+        assert!(longer.contains("row 0 of 2 tokens goes on"), "{longer}");
     }
 }
 

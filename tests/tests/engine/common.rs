@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use lockstep_runtime::engine::{
-    AllReduce, Backend, Choice, CollectiveError, CpuBackend, Draw, KvCache, Llama, Row,
+    AllReduce, Backend, Choice, CollectiveError, CpuBackend, Draw, KvCache, Llama, Row, Step,
 };
 pub(crate) use lockstep_tests::golden::goldens;
 pub(crate) use lockstep_tests::places::model_directory;
@@ -136,6 +136,12 @@ impl Request {
         Self { tokens: prompt.to_vec(), pages, done: 0 }
     }
 
+    /// Has everything computed, and this token next.
+    fn go_on(&mut self, token: u32) {
+        self.done = self.tokens.len();
+        self.tokens.push(token);
+    }
+
     /// The row that computes everything not computed yet.
     pub(crate) fn row(&self) -> Row<'_> {
         Row { tokens: &self.tokens[self.done..], start: self.done, pages: &self.pages }
@@ -152,8 +158,7 @@ pub(crate) fn step<B: Backend>(
     let rows: Vec<_> = requests.iter().map(Request::row).collect();
     let choices = llama.forward_with_margins(cache, &rows, group).unwrap();
     for (request, choice) in requests.iter_mut().zip(&choices) {
-        request.done = request.tokens.len();
-        request.tokens.push(choice.token);
+        request.go_on(choice.token);
     }
     choices
 }
@@ -189,4 +194,47 @@ pub(crate) fn check_draws<B: Backend>(llama: &mut Llama<B>, mesh: &mut Mesh) {
         drawn.insert(found[0]);
     }
     assert!(drawn.len() > 1, "every draw is the same");
+}
+
+/// The requests of one forward after another: the same again, in another order, one alone, and one that comes back.
+const ORDERS: [&[usize]; 6] = [&[0, 1], &[0, 1], &[1, 0], &[1, 0], &[1], &[0, 1]];
+
+/// The draw of each of these requests' tokens.
+fn draws_of(order: &[usize]) -> Vec<Option<Draw>> {
+    order.iter().map(|request| Draw::new(3, 700, u32::from(*request == 1))).collect()
+}
+
+/// The tokens of each forward, one forward after another.
+fn tokens_in_turn<B: Backend>(llama: &mut Llama<B>, mesh: &mut Mesh) -> Vec<Vec<u32>> {
+    let (mut requests, mut found) = (requests(), Vec::new());
+    let mut cache = llama.cache(PAGE_SIZE, PAGES as usize).unwrap();
+    for order in ORDERS {
+        let rows: Vec<_> = order.iter().map(|request| requests[*request].row()).collect();
+        let tokens = llama.forward_drawing(&mut cache, &rows, &draws_of(order), mesh).unwrap();
+        order.iter().zip(&tokens).for_each(|(request, token)| requests[*request].go_on(*token));
+        found.push(tokens);
+    }
+    found
+}
+
+/// Checks that rows which go on from what the forward before chose do as those do that the host gives the token.
+pub(crate) fn check_follows<B: Backend>(llama: &mut Llama<B>, mesh: &mut Mesh) {
+    let expected = tokens_in_turn(llama, mesh);
+    let (mut requests, mut flights) = (requests(), Vec::new());
+    let mut cache = llama.cache(PAGE_SIZE, PAGES as usize).unwrap();
+    for (step, order) in ORDERS.into_iter().enumerate() {
+        let rows: Vec<_> = order.iter().map(|request| requests[*request].row()).collect();
+        let before = step.checked_sub(1).map_or(&[][..], |before| ORDERS[before]);
+        let place = |request: &usize| before.iter().position(|one| one == request);
+        let follows: Vec<_> = order.iter().map(place).collect();
+        let work = Step { rows: &rows, draws: &draws_of(order), follows: &follows };
+        flights.push(llama.launch(&mut cache, work, mesh).unwrap());
+        let next = ORDERS.get(step + 1).copied().unwrap_or_default();
+        for (request, token) in order.iter().zip(&expected[step]) {
+            // Nobody reads the token of a row that goes on from the forward before.
+            requests[*request].go_on(if next.contains(request) { 0 } else { *token });
+        }
+    }
+    let found = flights.iter_mut().map(|flight| llama.land(flight).unwrap().unwrap());
+    assert_eq!(found.collect::<Vec<_>>(), expected);
 }

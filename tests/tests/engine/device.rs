@@ -9,8 +9,8 @@ use lockstep_kernels::cpu::{Compiler, Cpu, CpuBuffer, Program, Sanitizers, Sourc
 use lockstep_runtime::engine::{Alone, CacheType, DeviceBackend, ForwardError, KvCache, Llama, Row};
 
 use crate::common::{
-    Mesh, PAGE_SIZE, PAGES, Request, check_draws, goldens, model_directory, on_every_rank_of, requests, rows,
-    step,
+    Mesh, PAGE_SIZE, PAGES, Request, check_draws, check_follows, goldens, model_directory, on_every_rank_of,
+    requests, rows, step,
 };
 
 type OnDevice = Llama<DeviceBackend<Cpu>>;
@@ -144,6 +144,13 @@ fn device_goes_on_from_pages_that_the_cpu_wrote() {
 fn device_draws_the_tokens_that_the_cpu_draws() {
     for size in [1, 3] {
         on_devices(size, check_draws);
+    }
+}
+
+#[test]
+fn device_rows_go_on_from_what_the_forward_before_chose() {
+    for size in [1, 3] {
+        on_devices(size, check_follows);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The reference's tokens at every group size, all prompts in one batch.
 
-use crate::common::{Mesh, Request, check_draws, goldens, on_every_rank, scattered_pages, step};
+use crate::common::{
+    Mesh, Request, check_draws, check_follows, goldens, on_every_rank, scattered_pages, step,
+};
 use lockstep_runtime::engine::Llama;
 
 /// Difference that other arithmetic may make to a margin: far below the smallest reference margin, 0.0161.
@@ -62,6 +64,13 @@ fn golden_tokens_in_a_group_of_four() {
 fn golden_ranks_draw_what_is_drawn_from_all_logits() {
     for size in [1, 2, 3] {
         on_every_rank(size, check_draws);
+    }
+}
+
+#[test]
+fn golden_rows_go_on_from_what_the_forward_before_chose() {
+    for size in [1, 3] {
+        on_every_rank(size, check_follows);
     }
 }
 

@@ -9,6 +9,9 @@ mod threads;
 
 use std::convert::Infallible;
 
+use lockstep_kernels::Plain;
+use lockstep_kernels::operations::choice::NOT_FINITE;
+
 use super::all_reduce::AllReduce;
 use super::backend::{Backend, BackendError, Heads, Matrix, Norm};
 use super::batch::{Batch, ForwardError};
@@ -42,6 +45,7 @@ impl Backend for CpuBackend {
     type Batch<'rows> = Batch<'rows>;
     type Choice = Vec<u64>;
     type Graph = Infallible;
+    type Fetch<T: Plain> = Option<Vec<T>>;
 
     fn upload(&mut self, tensor: Tensor) -> Result<Vec<f32>, BackendError> {
         Ok(tensor.into_f32())
@@ -131,8 +135,14 @@ impl Backend for CpuBackend {
         Ok(group.all_reduce_sum(summand)?)
     }
 
-    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError> {
-        Ok(group.all_reduce_min(words)?)
+    fn reduce_vote(
+        &mut self,
+        words: &[u64],
+        group: &mut dyn AllReduce,
+    ) -> Result<Option<Vec<u64>>, ForwardError> {
+        let mut words = words.to_vec();
+        group.all_reduce_min(&mut words)?;
+        Ok(Some(words))
     }
 
     fn last_positions(
@@ -169,8 +179,26 @@ impl Backend for CpuBackend {
         Ok(group.all_reduce_min(bids)?)
     }
 
-    fn tokens(&mut self, bids: &Vec<u64>) -> Result<Vec<Option<u32>>, BackendError> {
-        Ok(bids.iter().copied().map(bid::token).collect())
+    fn follow(
+        &mut self,
+        batch: &mut Batch<'_>,
+        bids: &Vec<u64>,
+        follows: &[Option<usize>],
+    ) -> Result<(), ForwardError> {
+        for (place, row) in batch.places.iter_mut().zip(follows) {
+            let Some(row) = *row else { continue };
+            let token = bids.get(row).copied().and_then(bid::token);
+            place.token = token.ok_or(ForwardError::NotFinite { row })? as usize;
+        }
+        Ok(())
+    }
+
+    fn tokens(&mut self, bids: &Vec<u64>) -> Result<Option<Vec<u32>>, ForwardError> {
+        Ok(Some(bids.iter().map(|bid| bid::token(*bid).unwrap_or(NOT_FINITE)).collect()))
+    }
+
+    fn fetched<T: Plain>(&mut self, fetch: &mut Option<Vec<T>>) -> Result<Option<Vec<T>>, ForwardError> {
+        Ok(fetch.take())
     }
 
     fn download(&mut self, activation: &Vec<f32>) -> Result<Vec<f32>, BackendError> {

@@ -1,10 +1,10 @@
 //! A batch's numbers on the device.
 
-use std::iter::repeat_n;
+use std::iter::{repeat, repeat_n};
 
 use lockstep_kernels::operations::attention::{tile_limit, tiles};
 use lockstep_kernels::operations::paged::Places;
-use lockstep_kernels::{Device, Plain};
+use lockstep_kernels::{Buffer, Device, Plain};
 
 use super::small;
 use crate::engine::backend::BackendError;
@@ -14,6 +14,9 @@ use crate::engine::draw::Draw;
 
 /// Fills up the page lists of rows that have fewer pages than others; no cache has this page.
 const NO_PAGE: u32 = u32::MAX;
+
+/// The choice that a position goes on from which has a token of its own; no forward has this row.
+const OWN_TOKEN: u32 = u32::MAX;
 
 /// The positions of a batch, row after row, in buffers of `u32`.
 #[derive(Debug)]
@@ -157,6 +160,16 @@ impl<T> DeviceBatch<T> {
             overwrite(device, temperatures, heats)?;
         }
         Ok(())
+    }
+
+    /// As the kernel takes it what each position goes on from: its number is beyond every choice where it has a token of its own.
+    pub(super) fn follows(&self, follows: &[Option<usize>]) -> Vec<u32>
+    where
+        T: Buffer,
+    {
+        let number = |follows: &Option<usize>| follows.map_or(OWN_TOKEN, small);
+        let filled = follows.iter().map(number).chain(repeat(OWN_TOKEN));
+        filled.zip(0..self.tokens.len()).map(|(number, _)| number).collect()
     }
 
     pub(super) fn places(&self) -> Places<'_, T> {

@@ -3,7 +3,8 @@
 //! **Nothing of this has run on a GPU.** The tests run it with the kernels' own sources executed on the CPU.
 //!
 //! Weights keep the type they have in the checkpoint, activations are `f32`, the cache is of either type. Everything is
-//! enqueued in order; only a download waits. A forward of activations that have been as long before takes no memory.
+//! enqueued in order; only a download waits. What a forward chose is fetched while the device goes on, and the next one may take it
+//! from where it is. A forward of activations that have been as long before takes no memory.
 //!
 //! Reading order: here, [`batch`].
 
@@ -14,12 +15,12 @@ use std::time::Duration;
 
 use lockstep_kernels::cuda::{CommunicatorError, CudaError};
 use lockstep_kernels::operations::attention::Attention;
-use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, NOT_FINITE, Sample};
+use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, FollowTokens, Sample};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::paged::{self, GatherPages, RopeAppend, ScatterPages};
 use lockstep_kernels::operations::rows::{AddRmsNorm, GatherRows, RmsNorm, SiluMul};
 use lockstep_kernels::{
-    Buffer, Captures, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Reduction, Seat,
+    Buffer, Captures, Device, Element, GroupTrouble, Grouped, NAME_BYTES, Operation, Plain, Reduction, Seat,
 };
 
 use super::all_reduce::{AllReduce, CollectiveError};
@@ -30,9 +31,6 @@ use super::config::Shard;
 use super::weights::{Precision, Tensor};
 pub use batch::DeviceBatch;
 use batch::{Draws, Numbers};
-
-/// How long a vote may take once what was queued before it has run. Its peers may have more to run before.
-const VOTE_DEADLINE: Duration = Duration::from_secs(60);
 
 /// The type of a cache's elements.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, clap::ValueEnum)]
@@ -142,6 +140,7 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
     type Batch<'rows> = DeviceBatch<D::Buffer>;
     type Choice = DeviceChoice<D::Buffer>;
     type Graph = D::Graph;
+    type Fetch<T: Plain> = D::Fetch<T>;
 
     fn upload(&mut self, Tensor { precision, bytes }: Tensor) -> Result<D::Buffer, BackendError> {
         let element = match precision {
@@ -248,13 +247,14 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         Ok(self.device.overwrite(summand, &values).map_err(BackendError::new)?)
     }
 
-    fn reduce_vote(&mut self, words: &mut [u64], group: &mut dyn AllReduce) -> Result<(), ForwardError> {
+    fn reduce_vote(
+        &mut self,
+        words: &[u64],
+        group: &mut dyn AllReduce,
+    ) -> Result<D::Fetch<u64>, ForwardError> {
         let mut vote = self.device.upload(words).map_err(BackendError::new)?;
         self.reduce_min(&mut vote, group)?;
-        self.settle(VOTE_DEADLINE)?;
-        let reduced: Vec<u64> = self.device.download(&vote).map_err(BackendError::new)?;
-        words.copy_from_slice(&reduced);
-        Ok(())
+        self.device.fetch(&vote).map_err(blame)
     }
 
     fn last_positions(
@@ -298,9 +298,26 @@ impl<D: Grouped<Buffer: Debug + Send> + Captures + Send + 'static> Backend for D
         Ok(self.run(ChosenTokens { tokens, bids, rows })?)
     }
 
-    fn tokens(&mut self, choice: &DeviceChoice<D::Buffer>) -> Result<Vec<Option<u32>>, BackendError> {
-        let tokens: Vec<u32> = self.device.download(&choice.tokens).map_err(BackendError::new)?;
-        Ok(tokens.into_iter().map(|token| (token != NOT_FINITE).then_some(token)).collect())
+    fn follow(
+        &mut self,
+        batch: &mut DeviceBatch<D::Buffer>,
+        choice: &DeviceChoice<D::Buffer>,
+        follows: &[Option<usize>],
+    ) -> Result<(), ForwardError> {
+        let follows = self.numbers(&batch.follows(follows))?;
+        Ok(self.run(FollowTokens { tokens: &mut batch.tokens, chosen: &choice.tokens, follows: &follows })?)
+    }
+
+    fn tokens(&mut self, choice: &DeviceChoice<D::Buffer>) -> Result<D::Fetch<u32>, ForwardError> {
+        self.device.fetch(&choice.tokens).map_err(blame)
+    }
+
+    fn fetched<T: Plain>(&mut self, fetch: &mut D::Fetch<T>) -> Result<Option<Vec<T>>, ForwardError> {
+        self.device.fetched(fetch).map_err(blame)
+    }
+
+    fn runs_ahead(&self, size: usize) -> bool {
+        size == 1 || self.device.has_joined()
     }
 
     fn download(&mut self, activation: &D::Buffer) -> Result<Vec<f32>, BackendError> {
