@@ -26,6 +26,7 @@ pub mod epochs;
 pub mod explain;
 pub mod explore;
 pub mod group;
+pub mod handshake;
 pub mod model;
 pub mod prefill;
 pub mod protocol;

@@ -10,7 +10,7 @@
 //! are follows from agreed values.
 //!
 //! Reading order: [`agreed`] (the claim), [`ticket`] (where a group meets), [`vote`] and [`brief`] (what is said there), [`table`] (what is
-//! agreed), [`start`] (before the first round), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`journal`] (what outlives a group), [`invariant`]
+//! agreed), [`start`] (before the first round), [`machine`] (the round), [`decode`] and [`prefill`] (the two roles), [`handshake`] (how a decode rank reaches its prefill rank), [`journal`] (what outlives a group), [`invariant`]
 //! (what holds), [`trace`] (what a rank that runs writes down).
 //!
 //! No I/O, no clock, no randomness, no iteration in hash order, no `unsafe`, no `std`.
@@ -28,6 +28,7 @@ pub mod counters;
 pub mod decode;
 pub mod digest;
 pub mod fault;
+pub mod handshake;
 pub mod ids;
 pub mod invariant;
 pub mod journal;

@@ -113,7 +113,7 @@ impl<P: Protocol> Explorable for Checked<P> {
 
     /// Facts are not listed: a protocol may have none, and one that has says what they must bring about.
     fn kinds(&self) -> Vec<&'static str> {
-        vec!["turn", "completion"]
+        if self.0.meets() { vec!["turn", "completion"] } else { Vec::new() }
     }
 
     fn kind_of_action(&self, action: &Self::Action) -> usize {

@@ -55,6 +55,11 @@ pub trait Protocol: Debug + Send + Sync + Sized + 'static {
     /// What must hold in every state, and what must be reached in some. Nothing by default: then the built-in properties remain.
     fn claims(&self, _claims: &mut Claims<Self>) {}
 
+    /// Whether its ranks meet: then an exploration in which no collective completes proves nothing.
+    fn meets(&self) -> bool {
+        true
+    }
+
     /// Whether nothing is left to do in a state in which nobody is in a collective. Such a state must stay within reach of any other.
     fn rested(&self, _state: &StateOf<Self>) -> bool {
         true

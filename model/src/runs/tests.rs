@@ -324,6 +324,7 @@ fn registry_has_a_mutant_for_each_rule_or_says_why_not() {
     let mut all = rules("decode", include_str!("../../../spec/src/decode/rules.rs"));
     all.extend(rules("prefill", include_str!("../../../spec/src/prefill/rules.rs")));
     all.extend(rules("start", include_str!("../../../spec/src/start/rules.rs")));
+    all.extend(rules("handshake", include_str!("../../../spec/src/handshake/rules.rs")));
     assert!(all.len() > 20, "{all:?}");
     let broken = |rule: &String| registry.runs.iter().any(|run| run.rule == Some(rule));
     let excused = |rule: &String| registry.unbroken.iter().any(|(unbroken, _)| unbroken == rule);

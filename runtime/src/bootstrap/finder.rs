@@ -1,4 +1,4 @@
-//! How a decode rank finds its prefill rank: it asks what the group is like, then where the rank is, and keeps that until it misleads.
+//! How a decode rank finds its prefill rank: it asks what the group is like, then where the rank is. What it is told is kept by spec's client.
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,16 +30,15 @@ pub struct Wanted {
 pub struct RankFinder {
     client: Client,
     wanted: Wanted,
-    known: Option<Address>,
 }
 
 impl RankFinder {
-    /// A finder that has asked nothing yet.
+    /// One that asks this server.
     ///
     /// # Errors
     /// The system's reason.
     pub fn new(server: SocketAddr, wanted: Wanted) -> io::Result<Self> {
-        Ok(Self { client: Client::new(server)?, wanted, known: None })
+        Ok(Self { client: Client::new(server)?, wanted })
     }
 
     fn ask(&self, tick: Tick<'_>) -> Result<Address, BootstrapError> {
@@ -80,14 +79,6 @@ impl RankFinder {
 
 impl Finder for RankFinder {
     fn find(&mut self, tick: Tick<'_>) -> Result<Address, FabricError> {
-        if let Some(known) = &self.known {
-            return Ok(known.clone());
-        }
-        let found = self.ask(tick).map_err(|error| FabricError::Unfound(error.to_string()))?;
-        Ok(self.known.insert(found).clone())
-    }
-
-    fn misled(&mut self) {
-        self.known = None;
+        self.ask(tick).map_err(|error| FabricError::Unfound(error.to_string()))
     }
 }

@@ -80,16 +80,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// How a decode rank learns where its prefill rank is. It is asked by the fabric's own thread, before an attempt to connect.
+/// How a decode rank learns where its prefill rank is. It is asked by the fabric's own thread, when spec's client wants to know.
 pub trait Finder: Send + 'static {
     /// The address. A search that waits calls `tick` every 20 ms or so, and gives up when that fails.
     ///
     /// # Errors
     /// Why the address is not known; the search is made again later.
     fn find(&mut self, tick: &mut dyn FnMut() -> io::Result<()>) -> Result<Address, FabricError>;
-
-    /// Notes that the address found last led to no connection.
-    fn misled(&mut self);
 }
 
 /// An address that is known from the start.
@@ -97,8 +94,6 @@ impl Finder for Address {
     fn find(&mut self, _: &mut dyn FnMut() -> io::Result<()>) -> Result<Address, FabricError> {
         Ok(self.clone())
     }
-
-    fn misled(&mut self) {}
 }
 
 /// A listening socket at an address.

@@ -13,38 +13,23 @@ use super::address::{Address, Finder};
 use super::depot::Cells;
 use super::error::FabricError;
 use super::frame::{
-    FabricLimits, Frame, Incoming, MAGIC, Sizes, TICK, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
+    FabricLimits, Frame, Incoming, MAGIC, Sizes, Ticking, ToDecode, ToPrefill, VERSION, is_whole,
     require_before, require_no_body,
 };
-use super::grants::{Body, DecodeInbound, Grants};
+use super::grants::{Body, DecodeInbound, Errand, Grants};
 use super::leg::{Leg, Pair};
 use super::outbox::{Ending, Outbox};
+use super::retry::Retry;
 use super::socket::Socket;
 use crate::handover;
 use crate::socket::{after, is_transient, write_by};
+use lockstep_spec::handshake::Fact;
 
 /// Most messages that wait to be written: they are small, and a hello of every slot must fit.
 const CONTROL_FRAMES: usize = 4096;
 
 /// How long the peer may take to answer the opening of a connection.
 const OPEN_DEADLINE: Duration = Duration::from_secs(1);
-
-/// How a handshake is tried again.
-#[derive(Clone, Copy, Debug)]
-pub struct Retry {
-    /// The least time between the first two attempts to connect; each time after it is twice the one before, up to `interval`.
-    pub first: Duration,
-    /// The least time between any later two.
-    pub interval: Duration,
-    /// How many attempts a hello outlives; it fails `count` intervals after it was made.
-    pub count: u32,
-}
-
-impl Retry {
-    fn patience(self) -> Duration {
-        self.interval.saturating_mul(self.count)
-    }
-}
 
 /// Who calls.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +55,6 @@ type Opened = (Socket, Option<Cells>);
 
 struct Shared {
     caller: Caller,
-    retry: Retry,
     limits: FabricLimits,
     grants: Mutex<Grants>,
     stopping: AtomicBool,
@@ -91,9 +75,8 @@ impl DecodeFabric {
     ) -> Result<Self, FabricError> {
         let shared = Arc::new(Shared {
             caller,
-            retry,
             limits,
-            grants: Mutex::new(Grants::new(Box::new(sink))),
+            grants: Mutex::new(Grants::new(Box::new(sink), retry)),
             stopping: AtomicBool::new(false),
         });
         let keeper = Arc::clone(&shared);
@@ -163,45 +146,46 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
+    /// Does what the client wants, one thing after another. `why` is what the attempt before failed with.
     fn keep(&self, mut finder: impl Finder) {
-        let Retry { first, interval, .. } = self.retry;
-        let mut pause = first;
         let mut why = FabricError::Disconnected;
+        let mut errand = None;
         while !self.is_stopping() {
-            let next = after(pause);
-            pause = pause.saturating_mul(2).min(interval);
-            why = match self.reach(&mut finder, &why) {
-                Ok((stream, cells)) => {
-                    let connected = Instant::now();
-                    let why = self.serve(&stream, cells.as_ref());
-                    if connected.elapsed() > interval {
-                        // A connection that lasted is no failed attempt.
-                        pause = first;
+            errand = match errand {
+                None => self.await_tick(&why),
+                Some(Errand::Find) => match finder.find(&mut || self.tick(&why)) {
+                    Ok(address) => self.tell(Fact::Found(address), &why),
+                    Err(error) => {
+                        why = error;
+                        self.tell(Fact::Unfound, &why)
                     }
-                    why
-                }
-                Err(why) => why,
+                },
+                Some(Errand::Open(address)) => match self.open(&address) {
+                    Ok((stream, cells)) => {
+                        why = self.serve(&stream, cells.as_ref());
+                        None
+                    }
+                    Err(error) => {
+                        why = error;
+                        self.tell(Fact::Refused, &why)
+                    }
+                },
             };
-            self.pause_until(next, &why);
         }
     }
 
-    /// Finds the peer and connects to it; the hellos that expire meanwhile are told `why` the attempt before failed.
-    fn reach(&self, finder: &mut impl Finder, why: &FabricError) -> Result<Opened, FabricError> {
-        let address = finder.find(&mut || self.tick(why))?;
-        self.open(&address).inspect_err(|_| finder.misled())
+    /// Tells the client what happened, and how much time has passed before it did.
+    fn tell(&self, fact: Fact<Address>, why: &FabricError) -> Option<Errand> {
+        let mut grants = self.grants();
+        let due = grants.pass_time(why);
+        grants.tell(fact, why).or(due)
     }
 
-    /// Waits for the next attempt, in ticks so that hellos expire on time.
-    fn pause_until(&self, next: Instant, why: &FabricError) {
-        while !self.is_stopping() {
-            self.grants().expire(self.retry.patience(), why);
-            let left = next.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            thread::park_timeout(left.min(TICK));
-        }
+    /// Waits for a tick.
+    fn await_tick(&self, why: &FabricError) -> Option<Errand> {
+        let next = self.grants().next_tick();
+        thread::park_timeout(next.saturating_duration_since(Instant::now()));
+        self.grants().pass_time(why)
     }
 
     fn open(&self, address: &Address) -> Result<Opened, FabricError> {
@@ -255,7 +239,8 @@ impl Shared {
 
     /// What is due while the peer is looked for or connected: hellos expire `why`, and the wait ends when stopping.
     fn tick(&self, why: &FabricError) -> io::Result<()> {
-        self.grants().expire(self.retry.patience(), why);
+        // The client wants nothing while it waits for this.
+        self.grants().pass_time(why);
         if self.is_stopping() {
             return Err(ErrorKind::ConnectionReset.into());
         }

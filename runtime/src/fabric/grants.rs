@@ -1,4 +1,4 @@
-//! Decode's table of legs: which are granted which pages, and the gate that every write passes.
+//! Decode's legs: how far each one's handshake is, by spec's client, which are granted which pages, and the gate that every write passes.
 //!
 //! The table and the sink live under one lock. A page is checked against its grant and handed to
 //! the sink without letting go of it, and a revocation takes the same lock: when it returns, no
@@ -9,10 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockstep_spec::handshake::{Deed, Fact, HandshakeClient, Outcome};
+
+use super::address::Address;
 use super::error::FabricError;
 use super::frame::{Frame, ToDecode, ToPrefill, require_no_body};
 use super::leg::{Leg, Row};
 use super::outbox::Outbox;
+use super::retry::{Clock, Retry};
 
 /// What the fabric reports to a decode rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,24 +90,30 @@ pub(super) struct Body<'a> {
 
 pub(super) type Sink = Box<dyn Fn(DecodeInbound<'_>) + Send>;
 
+/// What the handshake client wants of the thread that keeps the connection.
 #[derive(Debug, PartialEq, Eq)]
-enum Stage {
-    Granted { pages: Vec<u32> },
-    Greeting { since: Instant },
-    Ready,
+pub(super) enum Errand {
+    /// To find out where the peer is.
+    Find,
+    /// To connect to it.
+    Open(Address),
 }
 
 /// The legs of one decode rank, the way to its peer, and its sink.
 pub(super) struct Grants {
     sink: Sink,
-    legs: BTreeMap<Leg, Stage>,
+    client: HandshakeClient<Address>,
+    clock: Clock,
+    /// By leg: the pages that may be written, in the order of its list. Each leg's handshake is done.
+    granted: BTreeMap<Leg, Vec<u32>>,
     link: Option<Arc<Outbox>>,
     dropped: u64,
 }
 
 impl Grants {
-    pub(super) fn new(sink: Sink) -> Self {
-        Self { sink, legs: BTreeMap::new(), link: None, dropped: 0 }
+    pub(super) fn new(sink: Sink, retry: Retry) -> Self {
+        let (client, clock) = (HandshakeClient::new(retry.in_ticks()), Clock::new(retry.first));
+        Self { sink, client, clock, granted: BTreeMap::new(), link: None, dropped: 0 }
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -112,69 +122,83 @@ impl Grants {
 
     /// Starts the handshake of `leg`, now or when a peer is connected. A second hello is ignored.
     pub(super) fn hello(&mut self, leg: Leg) {
-        if self.legs.contains_key(&leg) {
-            return;
-        }
-        self.legs.insert(leg, Stage::Greeting { since: Instant::now() });
-        // One that finds no way out expires like one that is not answered.
-        drop(self.send(&ToPrefill::Hello { leg }));
+        self.tell(Fact::Hello(leg), &FabricError::Disconnected);
     }
 
     /// Opens the grant of `leg` and sends its list; again for the same pages, sends it again.
     pub(super) fn publish(&mut self, leg: Leg, pages: &[u32]) -> Result<(), FabricError> {
-        let stage = self.legs.get_mut(&leg).ok_or(FabricError::NotReady { leg })?;
-        let fresh = match stage {
-            Stage::Greeting { .. } => return Err(FabricError::NotReady { leg }),
-            Stage::Granted { pages: granted } if granted != pages => {
-                return Err(FabricError::Regranted { leg });
-            }
-            Stage::Granted { .. } => false,
-            Stage::Ready => true,
+        if !self.client.is_ready(leg) {
+            return Err(FabricError::NotReady { leg });
+        }
+        let fresh = match self.granted.get(&leg) {
+            Some(granted) if granted != pages => return Err(FabricError::Regranted { leg }),
+            Some(_) => false,
+            None => true,
         };
         let pages = pages.to_vec();
-        *stage = Stage::Granted { pages: pages.clone() };
+        self.granted.insert(leg, pages.clone());
         let sent = self.send(&ToPrefill::List { leg, pages });
         if sent.is_err() && fresh {
-            self.legs.insert(leg, Stage::Ready);
+            self.granted.remove(&leg);
         }
         sent
     }
 
     /// Closes the grant of `leg`, and tells the peer if there is room to.
     pub(super) fn revoke(&mut self, leg: Leg) {
-        if self.legs.remove(&leg).is_some() {
+        if self.client.knows(leg) {
+            self.close(leg);
             drop(self.send(&ToPrefill::Revoke { leg }));
         }
     }
 
-    /// Takes a fresh connection into use and repeats the hellos that wait for one.
+    /// Takes a fresh connection into use.
     pub(super) fn connected(&mut self, link: Arc<Outbox>) {
         self.link = Some(link);
-        let waiting: Vec<_> = self.greeting().map(|(leg, _)| leg).collect();
-        for leg in waiting {
-            drop(self.send(&ToPrefill::Hello { leg }));
-        }
+        self.tell(Fact::Opened, &FabricError::Disconnected);
     }
 
     /// Ends every leg, since all depended on the connection that is gone.
     pub(super) fn disconnected(&mut self, why: &FabricError) {
         self.link = None;
-        for leg in std::mem::take(&mut self.legs).into_keys() {
-            let reason = LegFailure::Disconnected(why.clone());
-            (self.sink)(DecodeInbound::LegFailed { leg, reason });
-        }
+        self.granted.clear();
+        self.tell(Fact::Lost, why);
         (self.sink)(DecodeInbound::PeerGone { why: why.clone() });
     }
 
-    /// Fails the hellos that have waited for `patience`.
-    pub(super) fn expire(&mut self, patience: Duration, why: &FabricError) {
-        let now = Instant::now();
-        let expired = self.greeting().filter(|(_, since)| now.duration_since(*since) >= patience);
-        for leg in expired.map(|(leg, _)| leg).collect::<Vec<_>>() {
-            self.legs.remove(&leg);
-            let why = why.clone();
-            (self.sink)(DecodeInbound::HandshakeFailed { leg, why });
+    /// Tells the client how much time has passed; hellos that are exhausted are told `why` the attempt before failed.
+    pub(super) fn pass_time(&mut self, why: &FabricError) -> Option<Errand> {
+        let ticks = self.clock.ticks();
+        (0..ticks).filter_map(|_| self.tell(Fact::Tick, why)).last()
+    }
+
+    /// When the next tick is due.
+    pub(super) fn next_tick(&self) -> Instant {
+        self.clock.next
+    }
+
+    /// Steps the client, and does what follows; what is left is the keeper's. Legs that fail are told `why`.
+    pub(super) fn tell(&mut self, fact: Fact<Address>, why: &FabricError) -> Option<Errand> {
+        let mut deeds = Vec::new();
+        self.client.step(fact, &mut deeds);
+        let mut errand = None;
+        for deed in deeds {
+            match deed {
+                Deed::Find => errand = Some(Errand::Find),
+                Deed::Open(address) => errand = Some(Errand::Open(address)),
+                // One that finds no way out is exhausted like one that is not answered.
+                Deed::Say(leg) => drop(self.send(&ToPrefill::Hello { leg })),
+                Deed::Tell(leg, Outcome::Ready) => (self.sink)(DecodeInbound::HandshakeReady { leg }),
+                Deed::Tell(leg, Outcome::Exhausted) => {
+                    (self.sink)(DecodeInbound::HandshakeFailed { leg, why: why.clone() });
+                }
+                Deed::Tell(leg, Outcome::Disconnected) => {
+                    let reason = LegFailure::Disconnected(why.clone());
+                    (self.sink)(DecodeInbound::LegFailed { leg, reason });
+                }
+            }
         }
+        errand
     }
 
     /// Hands a message of the peer to the sink, or drops and counts it.
@@ -199,18 +223,13 @@ impl Grants {
     }
 
     fn acknowledge(&mut self, leg: Leg) -> bool {
-        let Some(stage @ Stage::Greeting { .. }) = self.legs.get_mut(&leg) else {
-            return false;
-        };
-        *stage = Stage::Ready;
-        (self.sink)(DecodeInbound::HandshakeReady { leg });
-        true
+        let waited = !self.client.is_ready(leg);
+        self.tell(Fact::Acknowledged(leg), &FabricError::Disconnected);
+        waited && self.client.is_ready(leg)
     }
 
     fn page(&self, leg: Leg, index: u32, page: u32, body: Body<'_>) -> bool {
-        let Some(Stage::Granted { pages }) = self.legs.get(&leg) else {
-            return false;
-        };
+        let Some(pages) = self.granted.get(&leg) else { return false };
         let granted = usize::try_from(index).ok().and_then(|index| pages.get(index));
         if granted != Some(&page) {
             return false;
@@ -225,19 +244,17 @@ impl Grants {
     }
 
     fn finish(&mut self, leg: Leg, inbound: DecodeInbound<'_>) -> bool {
-        if !matches!(self.legs.get(&leg), Some(Stage::Granted { .. })) {
+        if !self.granted.contains_key(&leg) {
             return false;
         }
-        self.legs.remove(&leg);
+        self.close(leg);
         (self.sink)(inbound);
         true
     }
 
-    fn greeting(&self) -> impl Iterator<Item = (Leg, Instant)> {
-        self.legs.iter().filter_map(|(leg, stage)| match stage {
-            Stage::Greeting { since } => Some((*leg, *since)),
-            Stage::Granted { .. } | Stage::Ready => None,
-        })
+    fn close(&mut self, leg: Leg) {
+        self.granted.remove(&leg);
+        self.tell(Fact::Withdrawn(leg), &FabricError::Disconnected);
     }
 
     /// Queues a message without waiting: the callers hold the lock that deliveries need.

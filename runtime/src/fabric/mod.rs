@@ -34,14 +34,16 @@ mod grants;
 mod leg;
 mod outbox;
 mod prefill;
+mod retry;
 mod socket;
 #[cfg(test)]
 mod tests;
 
 pub use address::{Address, FabricKind, Finder};
-pub use decode::{Caller, DecodeFabric, Retry};
+pub use decode::{Caller, DecodeFabric};
 pub use error::FabricError;
 pub use frame::FabricLimits;
 pub use grants::{DecodeInbound, LegFailure};
 pub use leg::{Leg, Pair, Row};
 pub use prefill::{PrefillFabric, PrefillInbound, PrefillLink};
+pub use retry::Retry;

@@ -5,6 +5,7 @@ pub mod admission_fair;
 pub mod agreed_equal;
 pub mod ends;
 pub mod epoch_fenced;
+pub mod handshake_sound;
 pub mod kv_before_run;
 pub mod matched;
 pub mod no_fault;
@@ -35,7 +36,7 @@ pub struct Property {
 }
 
 /// All properties, in the order in which reports list them.
-pub const ALL: [Property; 14] = [
+pub const ALL: [Property; 15] = [
     matched::PROPERTY,
     no_skip::PROPERTY,
     no_stuck::PROPERTY,
@@ -50,6 +51,7 @@ pub const ALL: [Property; 14] = [
     token_exact::PROPERTY,
     epoch_fenced::PROPERTY,
     start_sound::PROPERTY,
+    handshake_sound::PROPERTY,
 ];
 
 /// Checks what one rank can check of a decision.

@@ -102,7 +102,7 @@ pub(super) fn mutants() -> Vec<Run> {
             .shows("fewest-tokens-victim"),
         broken::<FromCopyRetractsAlone>("from-copy-retracts-alone", fair, setting(2, 4, true))
             .breaks("decode: retracts_alone"),
-        broken::<FromCopyGrowsLast>("from-copy-grows-last", fair, setting(3, 4, true))
+        broken::<FromCopyGrowsLast>("from-copy-grows-last", fair, setting(3, 4, false))
             .breaks("decode: order")
             .tier(Tier::Pr),
     ]

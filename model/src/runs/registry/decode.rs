@@ -1,6 +1,6 @@
 //! Runs of the decode group: N real machines in their world.
 
-use super::{LOOPS, name, ranks};
+use super::{LOOPS, name, ranks, tier_in};
 use crate::agreed_level::mutants::{
     IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
     RetiresBeforeRecording, StartsAgainUnshaken, StartsWithoutFirstLaunch, TakesCorruptRows,
@@ -229,7 +229,7 @@ fn run_of(
 
 fn proved(proof: &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
     let (size, .., tier) = proof;
-    let run = run_of(proof, setting_of(proof, mode), (mode.name(), mode.name()));
+    let run = run_of(proof, setting_of(proof, mode), (mode.name(), mode.name())).tier(tier_in(mode, *tier));
     // A class stands on what every commit checks again.
     if *tier == Tier::Quick { run.proves(Role::Decode, mode, ranks(*size)) } else { run }
 }

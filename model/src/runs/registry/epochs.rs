@@ -1,6 +1,6 @@
 //! Runs across epochs: ranks crash, the group forms again, streams go on.
 
-use super::{LOOPS, name};
+use super::{LOOPS, name, tier_in};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::epochs::front_end::{Conduct, Shipped as ShippedConduct};
 use crate::epochs::model::EpochsModel;
@@ -11,7 +11,7 @@ use crate::epochs::mutants::{
 use crate::epochs::setting::EpochsSetting;
 use crate::epochs::witnesses::witnesses;
 use crate::explore::Erased;
-use crate::runs::run::{Run, Tier};
+use crate::runs::run::{Mode, Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::Shipped;
 use lockstep_spec::invariant::{Property, ends, epoch_fenced, no_stuck, token_exact};
@@ -127,15 +127,15 @@ fn setting(size: Size, concern: &Concern, overlap: bool) -> EpochsSetting {
 }
 
 pub(super) fn proofs() -> Vec<Run> {
-    let in_both_loops = PROOFS.iter().flat_map(|proof| LOOPS.map(|mode| proved(proof, mode.overlaps())));
-    in_both_loops.chain(IN_THE_NORMAL_LOOP.iter().map(|proof| proved(proof, false))).collect()
+    let in_both_loops = PROOFS.iter().flat_map(|proof| LOOPS.map(|mode| proved(proof, mode)));
+    in_both_loops.chain(IN_THE_NORMAL_LOOP.iter().map(|proof| proved(proof, Mode::Normal))).collect()
 }
 
-fn proved((size, concern, tier): &(Size, &Concern, Tier), overlap: bool) -> Run {
-    let setting = setting(*size, concern, overlap);
+fn proved((size, concern, tier): &(Size, &Concern, Tier), mode: Mode) -> Run {
+    let setting = setting(*size, concern, mode.overlaps());
     let model = EpochsModel::<Shipped, ShippedConduct>::new(setting.clone());
     let model = model.witnessing(witnesses(&setting));
-    let loops = if overlap { "overlap" } else { "normal" };
+    let loops = mode.name();
     let Size { ranks, slots, open, crashes } = size;
     let sizes = [format!("{ranks}x{slots}"), format!("{open}q"), format!("{crashes}k")];
     let parts = ["epochs", &sizes[0], &sizes[1], &sizes[2], concern.name, loops];
@@ -143,7 +143,7 @@ fn proved((size, concern, tier): &(Size, &Concern, Tier), overlap: bool) -> Run 
     let params = format!(
         "ranks × slots {ranks} × {slots}, open requests {open}, crashes {crashes}, {loops}; ranks crash between any two steps; {told}"
     );
-    Run::holds(name(&parts), Progress(model)).tier(*tier).params(params)
+    Run::holds(name(&parts), Progress(model)).tier(tier_in(mode, *tier)).params(params)
 }
 
 pub(super) fn hazards() -> Vec<Run> {

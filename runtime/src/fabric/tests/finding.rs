@@ -14,24 +14,18 @@ const RETRY: Retry =
 /// Longer than the interval: a search that takes its time is no connection that lasted.
 const LATE: Duration = Duration::from_millis(200);
 
-/// What a finder was asked, and when.
-#[derive(Debug, PartialEq, Eq)]
-enum Asked {
-    Find,
-    Misled,
-}
-
 /// A mock of a finder: it is told what to answer, one answer a search, and keeps the last.
 struct Mock {
     answers: Vec<Result<Address, FabricError>>,
     /// How long the first search takes.
     late: Duration,
-    asked: Sender<(Asked, Instant)>,
+    /// When it was asked.
+    asked: Sender<Instant>,
 }
 
 impl Finder for Mock {
     fn find(&mut self, tick: &mut dyn FnMut() -> io::Result<()>) -> Result<Address, FabricError> {
-        drop(self.asked.send((Asked::Find, Instant::now())));
+        drop(self.asked.send(Instant::now()));
         thread::sleep(std::mem::take(&mut self.late));
         if self.answers.is_empty() {
             return loop {
@@ -43,13 +37,9 @@ impl Finder for Mock {
         }
         if self.answers.len() == 1 { self.answers[0].clone() } else { self.answers.remove(0) }
     }
-
-    fn misled(&mut self) {
-        drop(self.asked.send((Asked::Misled, Instant::now())));
-    }
 }
 
-type Searches = Receiver<(Asked, Instant)>;
+type Searches = Receiver<Instant>;
 
 fn decode(answers: Vec<Result<Address, FabricError>>) -> (DecodeFabric, Receiver<Heard>, Searches) {
     let ((sender, heard), (asked, searches)) = (channel(), channel());
@@ -70,10 +60,11 @@ fn finding_slows_down_to_its_interval_and_the_hello_hears_why_it_failed() {
     decode.hello(LEG).unwrap();
     assert_eq!(next(&heard), Heard::HandshakeFailed(LEG, unfound()));
     assert!(begun.elapsed() >= RETRY.interval * RETRY.count);
-    let times: Vec<Instant> = searches.try_iter().map(|(_, when)| when).collect();
+    let times: Vec<Instant> = searches.try_iter().collect();
     let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     for (pause, least) in pauses.iter().zip([200, 80, 160, 160, 160, 160]) {
-        assert!(*pause >= Duration::from_millis(least), "{pauses:?}");
+        // A clock's tick may be noticed late, and the next one on time.
+        assert!(*pause + RETRY.first / 4 >= Duration::from_millis(least), "{pauses:?}");
     }
     assert!(times.len() <= 7, "{pauses:?}");
 }
@@ -94,8 +85,7 @@ fn finding_goes_on_after_an_address_that_misled(room: &Room) {
     let (_prefill, _lists) = prefill(&room.address);
     decode.hello(LEG).unwrap();
     assert_eq!(next(&heard), Heard::HandshakeReady(LEG));
-    let asked: Vec<Asked> = searches.try_iter().map(|(asked, _)| asked).collect();
-    assert_eq!(asked, [Asked::Find, Asked::Find, Asked::Misled, Asked::Find]);
+    assert_eq!(searches.try_iter().count(), 3, "it asks again once the second answer has misled");
 }
 
 on_each_fabric! {
