@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agreed_level;
+pub mod agreed_prefill;
 pub mod ci;
 pub mod cli;
 pub mod conventional;

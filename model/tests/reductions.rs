@@ -2,6 +2,8 @@
 
 use lockstep_model::agreed_level::AgreedLevel;
 use lockstep_model::agreed_level::model::AgreedModel;
+use lockstep_model::agreed_prefill::AgreedPrefill;
+use lockstep_model::agreed_prefill::model::AgreedPrefillModel;
 use lockstep_model::decode::Surroundings as DecodeWorld;
 use lockstep_model::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use lockstep_model::epochs::front_end::{FrontEnd, Shipped as ShippedConduct};
@@ -13,14 +15,15 @@ use lockstep_model::explore::{
 };
 use lockstep_model::model::WorldModel;
 use lockstep_model::prefill::Surroundings as PrefillWorld;
-use lockstep_model::prefill::setting::PrefillSetting;
+use lockstep_model::prefill::setting::{PrefillSetting, Prompt};
 use lockstep_model::rebase::Renaming;
 use lockstep_model::world::{Completion, Environment, Interleaving, World};
 use lockstep_spec::configuration::Votes;
 use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::{Pressure, Rules, Shipped};
 use lockstep_spec::machine::{Position, RankMachine};
-use lockstep_spec::prefill::rules::Shipped as ShippedPrefill;
+use lockstep_spec::prefill::leg::LegTenant;
+use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as ShippedPrefill};
 use lockstep_spec::role::Role;
 use lockstep_spec::table::{Occupant, State};
 use stateright::{Model, Property};
@@ -103,6 +106,16 @@ struct AdmitsNobody;
 
 impl Rules for AdmitsNobody {
     fn may_admit(_: Pressure) -> bool {
+        false
+    }
+}
+
+/// Another, of prefill: no leg is ever written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct NeverWritten;
+
+impl PrefillRules for NeverWritten {
+    fn may_write(_: u32, _: u32) -> bool {
         false
     }
 }
@@ -314,6 +327,59 @@ fn agreed_level_contains_votes_in_stream() {
     setting.vote(Votes::Stream);
     let beyond = beyond_agreed_level::<Shipped>(&setting);
     assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+}
+
+/// Agreed states of the N-rank world of a prefill group that the agreed level does not have.
+fn beyond_agreed_prefill<R: PrefillRules>(setting: &PrefillSetting) -> HashSet<State<LegTenant>> {
+    let agreed = reachable(&AgreedPrefillModel::<R>::new(setting.clone()));
+    let agreed: HashSet<State<LegTenant>> =
+        agreed.iter().map(|level: &AgreedPrefill| canonical(&level.state)).collect();
+    let states = between_rounds(&prefill(setting));
+    states.iter().map(canonical).filter(|state| !agreed.contains(state)).collect()
+}
+
+fn assert_contained(name: &str, setting: &PrefillSetting) {
+    let beyond = beyond_agreed_prefill::<ShippedPrefill>(setting);
+    assert!(beyond.is_empty(), "{name}: {} missing, such as {:#?}", beyond.len(), beyond.iter().next());
+}
+
+#[test]
+fn agreed_prefill_contains_n_ranks() {
+    assert_contained("everything, 2 × 1", &prefill_setting());
+    let three = PrefillSetting { write_failures: true, ..PrefillSetting::new(3, 1, true) };
+    assert_contained("revocations, 3 × 1", &PrefillSetting { revocations: true, ..three });
+    assert_contained(
+        "deadlines, 2 × 1",
+        &PrefillSetting { deadlines: true, ..PrefillSetting::new(2, 1, true) },
+    );
+}
+
+#[test]
+fn agreed_prefill_comparison_sees_another_rule() {
+    assert!(!beyond_agreed_prefill::<NeverWritten>(&prefill_setting()).is_empty());
+}
+
+#[test]
+fn agreed_prefill_contains_two_slots() {
+    assert_contained("plain, 2 × 2", &PrefillSetting::new(2, 2, true));
+    let mut chunks = PrefillSetting { revocations: true, ..PrefillSetting::new(1, 2, true) };
+    chunks.one_token_a_forward();
+    assert_contained("chunks, 1 × 2", &chunks);
+}
+
+#[test]
+fn agreed_prefill_contains_pages_that_are_kept() {
+    let mut hosted = PrefillSetting { revocations: true, ..PrefillSetting::new(2, 1, true) };
+    hosted.keep(2, 2, vec![Prompt::keyed(2, &[1]), Prompt::keyed(2, &[2])]);
+    assert_contained("hosted, 2 × 1", &hosted);
+}
+
+#[test]
+fn agreed_prefill_contains_pauses_and_votes_in_stream() {
+    let mut setting = PrefillSetting { pause: true, revocations: true, ..PrefillSetting::new(2, 1, true) };
+    assert_contained("pauses, 2 × 1", &setting);
+    setting.vote(Votes::Stream);
+    assert_contained("votes in the stream, 2 × 1", &setting);
 }
 
 #[test]

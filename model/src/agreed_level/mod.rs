@@ -12,6 +12,8 @@ pub mod model;
 pub mod mutants;
 mod votes;
 
+pub(crate) use votes::retirements;
+
 use crate::coverage;
 use crate::decode::setting::DecodeSetting;
 use crate::explore::Notes;

@@ -40,10 +40,27 @@ impl<R: Rules> AgreedModel<R> {
     }
 }
 
-/// The properties that single states of the agreed level show, as indices into [`invariant::ALL`].
-fn always<R: Rules, const PROPERTY: usize>() -> Property<AgreedModel<R>> {
+/// A state of an agreed level, of either group.
+pub(crate) trait Judged {
+    /// The property that does not hold in it, if any.
+    fn violation(&self) -> Option<&'static str>;
+}
+
+impl Judged for AgreedLevel {
+    fn violation(&self) -> Option<&'static str> {
+        self.violation
+    }
+}
+
+/// A property of [`invariant::ALL`], by its index.
+fn always<M: Model<State: Judged>, const PROPERTY: usize>() -> Property<M> {
     let id = invariant::ALL[PROPERTY].id;
-    Property::always(id, |_, state: &AgreedLevel| state.violation != Some(invariant::ALL[PROPERTY].id))
+    Property::always(id, |_, state: &M::State| state.violation() != Some(invariant::ALL[PROPERTY].id))
+}
+
+/// The properties that single states of an agreed level show.
+pub(crate) fn shown<M: Model<State: Judged>>() -> Vec<Property<M>> {
+    vec![always::<M, 4>(), always::<M, 5>(), always::<M, 6>(), always::<M, 7>(), always::<M, 8>()]
 }
 
 impl<R: Rules> Model for AgreedModel<R> {
@@ -65,8 +82,7 @@ impl<R: Rules> Model for AgreedModel<R> {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        let mut properties =
-            vec![always::<R, 4>(), always::<R, 5>(), always::<R, 6>(), always::<R, 7>(), always::<R, 8>()];
+        let mut properties = shown();
         properties.extend(self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached)));
         properties
     }

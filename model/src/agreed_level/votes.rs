@@ -20,21 +20,13 @@ impl AgreedLevel {
             choices = extended(&choices, &slot_choices(setting, slot, ghost));
         }
         let words = self.words(setting);
-        for (retired, judged) in self.retirements() {
+        for (retired, judged) in retirements(&self.state.flights) {
             for slots in &choices {
                 let turn =
                     |words: &Vec<Word>| Turn { retired, judged, slots: slots.clone(), words: words.clone() };
                 turns.extend(words.iter().map(turn));
             }
         }
-    }
-
-    /// How many forwards every rank may have retired, with how many the leader has judged: never fewer.
-    fn retirements(&self) -> Vec<(usize, usize)> {
-        let Flights { queue, pending, .. } = &self.state.flights;
-        let ahead =
-            |retired: usize| (retired.max(pending.len())..=queue.len()).map(move |judged| (retired, judged));
-        (0..=queue.len()).flat_map(ahead).collect()
     }
 
     /// What the leader may say: no more requests than slots are free, and aborts of those that live.
@@ -100,6 +92,13 @@ impl AgreedLevel {
         };
         flight.rows.iter().map(|row| stops(row.slot, row.position).unwrap_or(false)).collect()
     }
+}
+
+/// How many forwards every rank may have retired, with how many the leader has judged: never fewer.
+pub(crate) fn retirements(Flights { queue, pending, .. }: &Flights) -> Vec<(usize, usize)> {
+    let ahead =
+        |retired: usize| (retired.max(pending.len())..=queue.len()).map(move |judged| (retired, judged));
+    (0..=queue.len()).flat_map(ahead).collect()
 }
 
 /// The words with one more.

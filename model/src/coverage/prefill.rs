@@ -6,11 +6,12 @@ use crate::prefill::PrefillFact;
 use crate::world::Standing;
 use lockstep_spec::machine::{Fact, Local};
 use lockstep_spec::prefill::PrefillMachine;
-use lockstep_spec::prefill::action::Do;
+use lockstep_spec::prefill::action::{Action, Do};
 use lockstep_spec::prefill::evidence::WriteFact;
 use lockstep_spec::prefill::leg::{LegOutcome, LegPhase, LegTenant};
 use lockstep_spec::prefill::rules::Rules;
-use lockstep_spec::table::Slot;
+use lockstep_spec::role::Decision;
+use lockstep_spec::table::{Slot, State};
 
 /// Indices of [`POINTS`]' phases.
 const FREE: usize = 0;
@@ -99,6 +100,22 @@ pub(crate) fn note_fact(fact: &PrefillFact, notes: &mut Notes) {
 /// Where each slot's occupant stands.
 pub(crate) fn standings<R: Rules>(rank: &PrefillMachine<R>) -> Vec<Standing> {
     rank.state().value().slots.iter().map(standing).collect()
+}
+
+/// Notes a decision that was taken without ranks.
+pub(crate) fn note_agreed(
+    before: &State<LegTenant>,
+    decision: &Decision<LegTenant, Action>,
+    notes: &mut Notes,
+) {
+    let standings = |state: &State<LegTenant>| state.slots.iter().map(standing).collect::<Vec<_>>();
+    decision.reasons.iter().for_each(|why| Points::note_why(*why, notes));
+    POINTS.note_arcs(&standings(before), &standings(&decision.state), notes);
+    for action in &decision.actions {
+        if let Action::End { outcome: LegOutcome::Failed(failure), .. } = action {
+            Points::note_failure(*failure, notes);
+        }
+    }
 }
 
 fn standing(slot: &Slot<LegTenant>) -> Standing {

@@ -7,14 +7,18 @@ use crate::agreed_level::mutants::{
     FromCopy, FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced,
     LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, ResumesAheadOfGrowth,
 };
+use crate::agreed_prefill::model::AgreedPrefillModel;
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::explore::Erased;
-use crate::runs::run::{Run, Tier};
+use crate::prefill::mutants::{DrainedIgnoresWrites, PassesMisfits as PrefillPassesMisfits, StartsUnlisted};
+use crate::prefill::setting::{PrefillSetting, Prompt};
+use crate::runs::run::{Mode, Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::{Rules, Shipped};
 use lockstep_spec::invariant::{
     admission_fair, ends, kv_before_run, no_write_after_free, pages_sound, vote_fresh,
 };
+use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as PrefillShipped};
 
 /// A long request and a short one: the sizes at which the orders of work matter.
 const LONG_SHORT: [RequestKind; 2] =
@@ -71,7 +75,64 @@ pub(super) fn proofs() -> Vec<Run> {
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
     }
     runs.push(holds::<Shipped>(&["agreed", "4-slots", "normal"], setting(4, 5, false), Tier::Nightly));
+    runs.extend(LOOPS.into_iter().flat_map(prefill_proofs));
     runs
+}
+
+/// Of the prefill group.
+fn prefill_proofs(mode: Mode) -> [Run; 6] {
+    let setting = |slots| PrefillSetting::new(1, slots, mode.overlaps());
+    let faults = PrefillSetting {
+        revocations: true,
+        write_failures: true,
+        hasty: true,
+        late_facts: true,
+        ..setting(2)
+    };
+    let deadlines = PrefillSetting { deadlines: true, pause: true, ..faults.clone() };
+    let mut chunks = PrefillSetting { revocations: true, ..setting(2) };
+    chunks.one_token_a_forward();
+    let mut hosted = PrefillSetting { revocations: true, ..setting(2) };
+    hosted.keep(3, 2, vec![Prompt::keyed(2, &[1]), Prompt::keyed(2, &[2])]);
+    let run = |about: &str, told: &str, model: AgreedPrefillModel<PrefillShipped>| {
+        let params = prefill_params(&model, told);
+        Run::holds(name(&["agreed", "prefill", about, mode.name()]), Progress(model)).params(params)
+    };
+    let (any_order, in_order) = (AgreedPrefillModel::new, AgreedPrefillModel::in_order);
+    [
+        run("2-slots-faults", "legs may be given up, and writes fail, at any time", any_order(faults)),
+        run(
+            "2-slots-deadlines",
+            "legs may be given up or late, writes fail, and the group be paused, at any time",
+            any_order(deadlines),
+        ),
+        run("2-slots-chunks", "legs take two forwards, and may be given up at any time", in_order(chunks)),
+        run(
+            "2-slots-hosted",
+            "pages of two prompts are kept on devices and hosts; legs may be given up at any time",
+            in_order(hosted),
+        ),
+        run("3-slots-two-sizes", "legs of one page, and of all", in_order(of_a_page_and_of_all(mode))),
+        run("3-slots", "legs of one and two pages, one page short", in_order(setting(3))).tier(Tier::Nightly),
+    ]
+}
+
+/// Legs that fit beside others, and legs that do not.
+fn of_a_page_and_of_all(mode: Mode) -> PrefillSetting {
+    let mut setting = PrefillSetting::new(1, 3, mode.overlaps());
+    setting.keep(3, 0, vec![Prompt::new(1), Prompt::new(3)]);
+    setting
+}
+
+fn prefill_params<R: PrefillRules>(
+    AgreedPrefillModel { setting, any_order, .. }: &AgreedPrefillModel<R>,
+    told: &str,
+) -> String {
+    let configuration = &setting.configuration;
+    let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
+    let order = if *any_order { "in any order" } else { "in the order of acceptance" };
+    let (slots, pages) = (configuration.slots, configuration.pages);
+    format!("prefill; ranks × slots any × {slots}, pages {pages}, {loops}, legs {order}; {told}")
 }
 
 /// The controls hold: they show that a rule costs only time here, or that it is another rule that the mutants beside them break.
@@ -105,7 +166,29 @@ pub(super) fn mutants() -> Vec<Run> {
         broken::<FromCopyGrowsLast>("from-copy-grows-last", fair, setting(3, 4, false))
             .breaks("decode: order")
             .tier(Tier::Pr),
+        prefill_broken::<PrefillPassesMisfits>(
+            "prefill-passes-misfits",
+            fair,
+            of_a_page_and_of_all(Mode::Normal),
+        )
+        .breaks("prefill: first_misfit_stops"),
+        prefill_broken::<StartsUnlisted>(
+            "prefill-starts-unlisted",
+            kv_before_run::PROPERTY.id,
+            of_a_page_and_of_all(Mode::Normal),
+        )
+        .breaks("prefill: waits_for_lists"),
+        prefill_broken::<DrainedIgnoresWrites>("prefill-drained-ignores-writes", free, {
+            PrefillSetting { revocations: true, ..PrefillSetting::new(1, 2, true) }
+        })
+        .breaks("prefill: drained"),
     ]
+}
+
+fn prefill_broken<R: PrefillRules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
+    let model = AgreedPrefillModel::<R>::in_order(setting);
+    let params = prefill_params(&model, "endless legs");
+    Run::mutant(name(&["agreed", "mutant", rule]), property, Progress(Erased::new(model))).params(params)
 }
 
 /// Requests of two sizes: one may fit where an older one does not.

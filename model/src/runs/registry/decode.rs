@@ -145,7 +145,7 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
     (2, 2, 4, &ABORTS, Tier::Quick),
     (2, 2, 4, &HANDSHAKES, Tier::Quick),
     (2, 2, 4, &TRANSFERS, Tier::Pr),
-    (2, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
+    (2, 2, 3, &ABORTS_TRANSFERS, Tier::Pr),
     (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
     (2, 2, 3, &DEADLINES, Tier::Quick),
     (2, 2, 3, &ABORTS_DEADLINES, Tier::Pr),
