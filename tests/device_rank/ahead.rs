@@ -44,8 +44,8 @@ impl AllReduce for OnDevices {
     }
 }
 
-/// Forwards of the model's reference prompts: in turn, launched ahead, and launched ahead from graphs. The last rank of a group launches
-/// once the others have launched everything.
+/// Forwards of the model's reference prompts, launched ahead one by one and as graphs. The last rank of a group launches once the others
+/// have launched everything.
 pub(crate) fn run(place: &Place, directory: &Path) -> Result<Value, Box<dyn Error>> {
     let Member { rank, size } = place.member;
     let backend = DeviceBackend::new(Cuda::open(place.device)?, CacheType::F32);
@@ -62,10 +62,10 @@ pub(crate) fn run(place: &Place, directory: &Path) -> Result<Value, Box<dyn Erro
         if way == "captured" {
             llama.capture(&mut cache, prompts.len())?;
         }
-        let launched_file = place.id.with_extension(way);
+        let launched_file = |rank: usize| place.id.with_extension(format!("{way}-{rank}"));
         let mut flights = Vec::new();
-        if place.is_last() && size > 1 {
-            await_file(&launched_file)?;
+        if place.is_last() {
+            (0..rank).try_for_each(|other| await_file(&launched_file(other)))?;
         }
         let started = Instant::now();
         for forward in 0..=FORWARDS {
@@ -74,7 +74,7 @@ pub(crate) fn run(place: &Place, directory: &Path) -> Result<Value, Box<dyn Erro
         let launched = started.elapsed();
         let early = flights.iter_mut().map(|flight| llama.land(flight)).collect::<Result<Vec<_>, _>>()?;
         let in_the_air = early.iter().filter(|landed| landed.is_none()).count();
-        fs::write(&launched_file, "")?;
+        fs::write(launched_file(rank), "")?;
         let tokens = land_all(&mut llama, flights, early)?;
         found.push(json!({
             "way": way,

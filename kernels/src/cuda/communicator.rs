@@ -316,10 +316,7 @@ impl Watch {
 }
 
 /// Asks until the answer is yes, or `deadline` is over.
-fn poll(
-    deadline: Duration,
-    mut done: impl FnMut() -> Result<bool, CommunicatorError>,
-) -> Result<bool, CommunicatorError> {
+pub(super) fn poll<E>(deadline: Duration, mut done: impl FnMut() -> Result<bool, E>) -> Result<bool, E> {
     let start = Instant::now();
     for polls in 0u32.. {
         if done()? {

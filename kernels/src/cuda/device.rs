@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cudarc::driver::result::{memcpy_htod_async, memset_d8_async};
 use cudarc::driver::sys::{CUdeviceptr, CUresult};
@@ -26,6 +27,9 @@ use crate::launch::Launch;
 /// Bytes of pageable memory that a copy to the device takes over without waiting for the stream (CUDA programming guide, asynchronous
 /// concurrent execution).
 const ASYNCHRONOUS_BYTES: usize = 64 << 10;
+
+/// More than any page or batch has: weights, before which the device has nothing to do.
+const LARGEST_IN_PIECES: usize = 64 << 20;
 
 /// Fields of the longest structure that a kernel takes.
 const MAX_FIELDS: usize = 8;
@@ -84,6 +88,12 @@ pub enum CudaError {
     /// A capture of nothing.
     #[error("nothing was captured; a graph needs an operation")]
     EmptyGraph,
+    /// Work that takes too long.
+    #[error("the device has not done what it was asked within {waited:?}")]
+    Unsettled {
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// A communicator whose collectives a graph has.
     #[error(transparent)]
     Group(#[from] CommunicatorError),
@@ -148,7 +158,7 @@ impl Cuda {
         Ok(Self {
             communicator: None,
             lane,
-            landings: Vec::new(),
+            landings: Landing::first(&context)?,
             functions: load_all(&context, architecture)?,
         })
     }
@@ -170,10 +180,12 @@ impl Cuda {
         if self.lane.is_capturing() { Err(CudaError::Capturing { action }) } else { Ok(()) }
     }
 
-    /// Fills a buffer of this device that has as many bytes, in pieces that do not wait for what the device has to do before.
+    /// Fills a buffer of this device that has as many bytes, in pieces that do not wait for what the device has to do before, unless it
+    /// is a weight.
     fn copy_in(&self, buffer: &CudaBuffer, bytes: &[u8]) -> Result<(), CudaError> {
         let (address, enqueued) = buffer.address(self.stream());
-        let mut pieces = (address..).step_by(ASYNCHRONOUS_BYTES).zip(bytes.chunks(ASYNCHRONOUS_BYTES));
+        let piece = if bytes.len() > LARGEST_IN_PIECES { bytes.len() } else { ASYNCHRONOUS_BYTES };
+        let mut pieces = (address..).step_by(piece).zip(bytes.chunks(piece));
         let copied = pieces.try_for_each(|(address, piece)| {
             // SAFETY: the buffer has as many bytes. The driver copies them out of pageable memory before it returns.
             unsafe { memcpy_htod_async(address, piece, self.stream().cu_stream()) }

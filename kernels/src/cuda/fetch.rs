@@ -3,13 +3,18 @@
 
 use std::marker::PhantomData;
 use std::mem;
+use std::sync::Arc;
 
 use cudarc::driver::result::memcpy_dtoh_async;
-use cudarc::driver::{CudaEvent, PinnedHostSlice};
+use cudarc::driver::{CudaContext, CudaEvent, PinnedHostSlice};
 
 use super::device::{Cuda, CudaBuffer, CudaError, refused};
 use crate::element::Plain;
 use crate::group::GroupTrouble;
+
+/// Forwards and votes on their way at once.
+const FIRST: usize = 4;
+const FIRST_BYTES: usize = 64 << 10;
 
 /// Host memory for a fetch, and the place in the device's queue at which it is written.
 #[derive(Debug)]
@@ -65,17 +70,26 @@ impl Cuda {
 
     /// One that was used before, if it has the room: to take memory that is pinned may stop every device.
     fn landing(&mut self, bytes: usize) -> Result<Landing, CudaError> {
-        if let Some(fits) = self.landings.iter().position(|landing| landing.memory.len() >= bytes) {
-            return Ok(self.landings.swap_remove(fits));
+        match self.landings.iter().position(|landing| landing.memory.len() >= bytes) {
+            Some(fits) => Ok(self.landings.swap_remove(fits)),
+            None => Landing::new(self.stream().context(), bytes.next_power_of_two()),
         }
-        let context = self.stream().context();
-        let room = bytes.next_power_of_two();
+    }
+}
+
+impl Landing {
+    /// As many as are in use at once by forwards and votes of 16,384 rows, taken before there is anything to stop.
+    pub(super) fn first(context: &Arc<CudaContext>) -> Result<Vec<Self>, CudaError> {
+        (0..FIRST).map(|_| Self::new(context, FIRST_BYTES)).collect()
+    }
+
+    fn new(context: &Arc<CudaContext>, bytes: usize) -> Result<Self, CudaError> {
         // SAFETY: it is written before anything reads it.
-        let memory = unsafe { context.alloc_pinned_with_flags(room, 0) };
+        let memory = unsafe { context.alloc_pinned_with_flags(bytes, 0) };
         let mut memory = memory.map_err(refused("take pinned memory"))?;
         memory.as_mut_slice().map_err(refused("take pinned memory"))?.fill(0);
         let mark = context.new_event(None).map_err(refused("make an event"))?;
-        Ok(Landing { memory, mark })
+        Ok(Self { memory, mark })
     }
 }
 

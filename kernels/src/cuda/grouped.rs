@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::available::collectives_available;
-use super::communicator::{Communicator, GroupId, Member};
-use super::device::{Cuda, CudaBuffer, refused};
+use super::communicator::{Communicator, GroupId, Member, poll};
+use super::device::{Cuda, CudaBuffer, CudaError};
 use super::fetch::Fetch;
 use crate::device::Device;
 use crate::element::Plain;
@@ -61,7 +61,11 @@ impl Grouped for Cuda {
     fn settle(&mut self, deadline: Duration) -> Result<(), GroupTrouble> {
         match &mut self.communicator {
             Some(communicator) => Ok(communicator.wait(deadline)?),
-            None => Ok(self.stream().synchronize().map_err(refused("run what was enqueued"))?),
+            None => {
+                let mark = self.fence()?;
+                let settled = poll(deadline, || mark.reached())?;
+                if settled { Ok(()) } else { Err(CudaError::Unsettled { waited: deadline }.into()) }
+            }
         }
     }
 }

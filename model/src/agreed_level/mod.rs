@@ -12,7 +12,7 @@ pub mod model;
 pub mod mutants;
 mod votes;
 
-pub(crate) use votes::retirements;
+pub(crate) use votes::{extended, retirements};
 
 use crate::coverage;
 use crate::decode::setting::DecodeSetting;

@@ -106,10 +106,9 @@ fn said(words: &[Word], word: Word) -> Vec<Word> {
     words.iter().copied().chain([word]).collect()
 }
 
-fn extended(choices: &[Vec<SlotChoice>], options: &[SlotChoice]) -> Vec<Vec<SlotChoice>> {
-    let with = |prefix: &Vec<SlotChoice>, option: &SlotChoice| {
-        prefix.iter().chain([option]).copied().collect::<Vec<_>>()
-    };
+/// Each of the choices with each of the options.
+pub(crate) fn extended<T: Copy>(choices: &[Vec<T>], options: &[T]) -> Vec<Vec<T>> {
+    let with = |prefix: &Vec<T>, option: &T| prefix.iter().chain([option]).copied().collect::<Vec<_>>();
     choices.iter().flat_map(|prefix| options.iter().map(move |option| with(prefix, option))).collect()
 }
 

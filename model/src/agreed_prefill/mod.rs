@@ -63,8 +63,8 @@ pub struct Turn {
     pub copied: usize,
     /// By slot.
     pub slots: Vec<SlotChoice>,
-    /// A leg, if one is ready.
-    pub asked: Option<Asked>,
+    /// Legs that are ready, in the order of acceptance.
+    pub asked: Vec<Asked>,
     /// The word on pausing.
     pub pause: Option<bool>,
 }

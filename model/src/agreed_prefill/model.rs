@@ -102,9 +102,10 @@ impl<R: Rules> Explorable for AgreedPrefillModel<R> {
 
     fn name_of_action(&self, turn: &Turn) -> String {
         let polls: Vec<String> = turn.slots.iter().map(polled).collect();
-        let asked = turn.asked.map_or("nothing".to_string(), |asked| format!("{asked:?}"));
         let Turn { retired, judged, copied, .. } = turn;
-        format!("{retired} retired, {judged} judged, {copied} copied; {}; {asked}", polls.join(", "))
+        let said = said(turn).join(", ");
+        let said = if said.is_empty() { "nothing" } else { &said };
+        format!("{retired} retired, {judged} judged, {copied} copied; {}; {said}", polls.join(", "))
     }
 
     /// One round: what reached the ranks, the vote, and the leader's word.
@@ -114,10 +115,15 @@ impl<R: Rules> Explorable for AgreedPrefillModel<R> {
         let mut all: Vec<Happening> =
             completed.map(|(slot, _)| fact(format!("s{slot} written on every rank"))).collect();
         all.extend((turn.retired > 0).then(|| fact(format!("{} retired on every rank", turn.retired))));
-        all.extend(turn.asked.map(|asked| fact(format!("the leader says {asked:?}"))));
+        all.extend(said(turn).into_iter().map(|said| fact(format!("the leader says {said}"))));
         all.push(Happening::Complete { collective: Collective::new("control", "Vote") });
         all.into_iter().map(|what| StepEvent::on(0, what)).collect()
     }
+}
+
+fn said(turn: &Turn) -> Vec<String> {
+    let pauses = turn.pause.map(|pause| if pause { "pause" } else { "go on" }.to_string());
+    turn.asked.iter().map(|asked| format!("{asked:?}")).chain(pauses).collect()
 }
 
 fn polled(choice: &SlotChoice) -> String {
@@ -185,8 +191,12 @@ impl<R: Rules> Live for AgreedPrefillModel<R> {
     }
 
     fn mark_step(&self, from: &AgreedPrefill, turn: &Turn, to: &AgreedPrefill) -> StepMarks {
-        let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
-        let says = turn.asked.is_some() || turn.pause == Some(true);
+        // A leg that a later one overtakes is given up by nobody's choice.
+        let given_up = |tenant: &LegTenant| from.overtaken(tenant.arrival.leg);
+        let fails = from.state.slots.iter().zip(&turn.slots).any(|(slot, choice)| {
+            choice.poll.failure().is_some() && !slot.occupant.as_ref().is_some_and(given_up)
+        });
+        let says = !turn.asked.is_empty() || turn.pause == Some(true);
         let mut marks = StepMarks { benign: !says && !fails, ..StepMarks::default() };
         marks.taken |= u32::from(turn.retired > 0) | u32::from(turn.copied > 0) << 1;
         for ((slot, entry), choice) in from.state.enumerate().zip(&turn.slots) {

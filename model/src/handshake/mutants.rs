@@ -25,6 +25,9 @@ mutant!(
     /// Tries again as soon as it did the first time.
     Hurries, next_pause(_pause: u32, first: u32, _interval: u32) -> u32 { first });
 mutant!(
+    /// Tries twice, and never again.
+    GivesUp, next_pause(pause: u32, first: u32, _interval: u32) -> u32 { if pause == 0 { first } else { u32::MAX } });
+mutant!(
     /// Waits for an answer for ever.
     NeverExhausted, is_exhausted(_ticks: u32, _patience: u32) -> bool { false });
 mutant!(

@@ -33,6 +33,8 @@ pub struct Around {
     refused: Option<Place>,
     since_ticks: u32,
     pause_ticks: u32,
+    /// Whether the pause is over, and the next attempt has not begun.
+    due: bool,
     greeted: BTreeSet<Leg>,
     /// Legs without an answer, and for how many ticks.
     waiting: BTreeMap<Leg, u32>,
@@ -50,26 +52,22 @@ impl Around {
         if self.moved { Place::Second } else { Place::First }
     }
 
-    /// What may reach the client, hellos aside.
+    /// What may reach the client, first hellos aside: what it waits for, and what it does not, which is to change nothing.
     pub(super) fn facts(&self) -> Vec<Fact<Place>> {
-        let mut facts = vec![Fact::Tick];
-        facts.extend(self.waiting.keys().chain(&self.ready).map(|leg| Fact::Withdrawn(*leg)));
+        let mut facts = vec![Fact::Tick, Fact::Unfound, Fact::Refused, Fact::Lost];
+        for leg in self.waiting.keys().chain(&self.ready) {
+            facts.extend([Fact::Withdrawn(*leg), Fact::Hello(*leg)]);
+        }
+        // Who is asked may not know yet that it moved, or that it is gone.
+        facts.push(Fact::Found(Place::First));
+        facts.extend(self.moved.then_some(Fact::Found(Place::Second)));
         match self.errand {
-            Errand::None => {}
-            // Who is asked may not know yet that it moved, or that it is gone.
-            Errand::Finding => {
-                facts.extend([Fact::Found(Place::First), Fact::Unfound]);
-                facts.extend(self.moved.then_some(Fact::Found(Place::Second)));
-            }
+            Errand::None | Errand::Finding => facts.push(Fact::Opened),
             Errand::Opening(place) => {
-                facts.push(Fact::Refused);
                 facts.extend((place == self.place() && !self.gone).then_some(Fact::Opened));
             }
-            Errand::Open { .. } => {
-                facts.push(Fact::Lost);
-                // An answer may come twice, or late.
-                facts.extend(self.said.iter().map(|leg| Fact::Acknowledged(*leg)));
-            }
+            // An answer may come twice, or late.
+            Errand::Open { .. } => facts.extend(self.said.iter().map(|leg| Fact::Acknowledged(*leg))),
         }
         facts
     }
@@ -95,45 +93,42 @@ impl Around {
     }
 
     pub(super) fn told(&mut self, fact: &Fact<Place>, retry: Retry) {
-        match *fact {
-            Fact::Tick => self.tick(retry),
-            Fact::Hello(leg) => {
-                self.greeted.insert(leg);
-                self.waiting.insert(leg, 0);
+        match (fact.clone(), self.errand) {
+            (Fact::Tick, _) => self.tick(retry),
+            (Fact::Hello(leg), _) => {
+                if self.greeted.insert(leg) {
+                    self.waiting.insert(leg, 0);
+                }
             }
-            Fact::Withdrawn(leg) => {
+            (Fact::Withdrawn(leg), _) => {
                 self.waiting.remove(&leg);
                 self.ready.remove(&leg);
             }
-            Fact::Found(_) => {}
-            Fact::Unfound => self.errand = Errand::None,
-            Fact::Opened => {
-                if let Errand::Opening(at) = self.errand {
-                    self.errand = Errand::Open { at, ticks: 0 };
-                }
-            }
-            Fact::Refused => {
-                if let Errand::Opening(place) = self.errand {
-                    self.refused = Some(place);
-                }
+            (Fact::Unfound, Errand::Finding) => self.errand = Errand::None,
+            (Fact::Opened, Errand::Opening(at)) => self.errand = Errand::Open { at, ticks: 0 },
+            (Fact::Refused, Errand::Opening(place)) => {
+                self.refused = Some(place);
                 self.errand = Errand::None;
             }
-            Fact::Lost => {
-                if let Errand::Open { ticks, .. } = self.errand
-                    && ticks > retry.interval_ticks
-                {
-                    self.pause_ticks = retry.first_ticks;
+            (Fact::Lost, Errand::Open { ticks, .. }) => {
+                if ticks > retry.interval_ticks {
+                    self.pause_ticks = 0;
                 }
                 self.errand = Errand::None;
                 self.said.clear();
                 let ended = self.waiting.keys().chain(&self.ready).map(|leg| (*leg, Outcome::Disconnected));
                 self.owed.extend(ended);
             }
-            Fact::Acknowledged(leg) => {
+            (Fact::Acknowledged(leg), _) => {
                 if self.waiting.contains_key(&leg) {
                     self.owed.insert(leg, Outcome::Ready);
                 }
             }
+            // Found: the client opens what it was told, if it asked. All else comes when it is not waited for.
+            (
+                Fact::Found(_) | Fact::Unfound | Fact::Opened | Fact::Refused | Fact::Lost,
+                Errand::None | Errand::Finding | Errand::Opening(_) | Errand::Open { .. },
+            ) => {}
         }
     }
 
@@ -142,6 +137,7 @@ impl Around {
         if let Errand::Open { ticks, .. } = &mut self.errand {
             *ticks = (*ticks + 1).min(retry.interval_ticks + 1);
         }
+        self.due = self.errand == Errand::None && self.since_ticks >= self.pause_ticks;
         for (leg, ticks) in &mut self.waiting {
             *ticks += 1;
             if *ticks == retry.patience_ticks {
@@ -183,6 +179,7 @@ impl Around {
 
     fn attempt(&mut self, retry: Retry) {
         self.wrong |= self.errand != Errand::None || self.since_ticks < self.pause_ticks;
+        self.due = false;
         self.since_ticks = 0;
         self.pause_ticks = (2 * self.pause_ticks).clamp(retry.first_ticks, retry.interval_ticks);
     }
@@ -191,7 +188,7 @@ impl Around {
     pub(super) fn is_sound(&self) -> bool {
         let open = matches!(self.errand, Errand::Open { .. });
         let all_said = !open || self.waiting.keys().all(|leg| self.said.contains(leg));
-        !self.wrong && self.owed.is_empty() && all_said && (open || self.ready.is_empty())
+        !self.wrong && !self.due && self.owed.is_empty() && all_said && (open || self.ready.is_empty())
     }
 
     pub(super) fn anyone_waits(&self) -> bool {

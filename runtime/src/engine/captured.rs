@@ -39,9 +39,11 @@ impl<B: Backend> Captured<B> {
         cache: &mut KvCache<B::Buffer>,
     ) -> Result<(Self, B::Choice), ForwardError> {
         let list_length = config.context.div_ceil(cache.page_size());
-        let batch = backend.blank([rows, list_length], *cache.shape(), shard.heads)?;
+        let mut batch = backend.blank([rows, list_length], *cache.shape(), shard.heads)?;
         let mut activations = Activations::new(backend, (config, shard), [rows, rows])?;
         let mut choice = backend.choice(rows)?;
+        // A kernel is loaded by its first run, which may take memory. What these compute is nobody's.
+        backend.follow(&mut batch, &choice, &[])?;
         let mut forward = |backend: &mut B, group: &mut dyn AllReduce| {
             network.forward(Pass {
                 backend,
@@ -54,7 +56,6 @@ impl<B: Backend> Captured<B> {
                 choice: &mut choice,
             })
         };
-        // A kernel is loaded by its first run, which may take memory. What this one computes is nobody's.
         forward(backend, &mut Alone)?;
         let graph = backend.capture(|backend| forward(backend, &mut OnDevices(shard)))?;
         let cache = cache.number();

@@ -146,46 +146,41 @@ impl Shared {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Does what the client wants, one thing after another. `why` is what the attempt before failed with.
+    /// Does what the client wants, one thing after another.
     fn keep(&self, mut finder: impl Finder) {
-        let mut why = FabricError::Disconnected;
-        let mut errand = None;
         while !self.is_stopping() {
-            errand = match errand {
-                None => self.await_tick(&why),
-                Some(Errand::Find) => match finder.find(&mut || self.tick(&why)) {
-                    Ok(address) => self.tell(Fact::Found(address), &why),
-                    Err(error) => {
-                        why = error;
-                        self.tell(Fact::Unfound, &why)
-                    }
+            let errand = self.grants().take_errand();
+            match errand {
+                None => self.await_tick(),
+                Some(Errand::Find) => match finder.find(&mut || self.tick()) {
+                    Ok(address) => self.tell(Fact::Found(address)),
+                    Err(why) => self.fail(Fact::Unfound, why),
                 },
                 Some(Errand::Open(address)) => match self.open(&address) {
-                    Ok((stream, cells)) => {
-                        why = self.serve(&stream, cells.as_ref());
-                        None
-                    }
-                    Err(error) => {
-                        why = error;
-                        self.tell(Fact::Refused, &why)
-                    }
+                    Ok((stream, cells)) => self.serve(&stream, cells.as_ref()),
+                    Err(why) => self.fail(Fact::Refused, why),
                 },
-            };
+            }
         }
     }
 
     /// Tells the client what happened, and how much time has passed before it did.
-    fn tell(&self, fact: Fact<Address>, why: &FabricError) -> Option<Errand> {
+    fn tell(&self, fact: Fact<Address>) {
         let mut grants = self.grants();
-        let due = grants.pass_time(why);
-        grants.tell(fact, why).or(due)
+        grants.pass_time();
+        grants.tell(fact);
+    }
+
+    fn fail(&self, fact: Fact<Address>, why: FabricError) {
+        self.grants().blame(why);
+        self.tell(fact);
     }
 
     /// Waits for a tick.
-    fn await_tick(&self, why: &FabricError) -> Option<Errand> {
+    fn await_tick(&self) {
         let next = self.grants().next_tick();
         thread::park_timeout(next.saturating_duration_since(Instant::now()));
-        self.grants().pass_time(why)
+        self.grants().pass_time();
     }
 
     fn open(&self, address: &Address) -> Result<Opened, FabricError> {
@@ -202,7 +197,8 @@ impl Shared {
 
     /// Waits until the peer has answered, and maps the memory that it shares, if it does.
     fn await_opened(&self, stream: &Socket, until: Instant) -> Result<Option<Cells>, FabricError> {
-        let tick = || require_before(until).and_then(|()| self.tick(&FabricError::Silent));
+        self.grants().blame(FabricError::Silent);
+        let tick = || require_before(until).and_then(|()| self.tick());
         let mut incoming = Incoming::new(Ticking::new(stream, tick), self.limits);
         match incoming.read::<ToDecode>()?.0 {
             ToDecode::Opened { version: VERSION, memory } => {
@@ -230,45 +226,41 @@ impl Shared {
                 }
                 Ok(None) => return Err(FabricError::Closed),
                 Err(error) if is_transient(error.kind()) => {
-                    require_before(until).and_then(|()| self.tick(&FabricError::Silent)).map_err(failed)?;
+                    require_before(until).and_then(|()| self.tick()).map_err(failed)?;
                 }
                 Err(error) => return Err(failed(error)),
             }
         }
     }
 
-    /// What is due while the peer is looked for or connected: hellos expire `why`, and the wait ends when stopping.
-    fn tick(&self, why: &FabricError) -> io::Result<()> {
-        // The client wants nothing while it waits for this.
-        self.grants().pass_time(why);
+    /// What is due while the peer is looked for or connected: the client's time passes, and the wait ends when stopping.
+    fn tick(&self) -> io::Result<()> {
+        self.grants().pass_time();
         if self.is_stopping() {
             return Err(ErrorKind::ConnectionReset.into());
         }
         Ok(())
     }
 
-    /// Runs one connection to its end and says why it ended.
-    fn serve(&self, stream: &Socket, cells: Option<&Cells>) -> FabricError {
+    /// Runs one connection to its end.
+    fn serve(&self, stream: &Socket, cells: Option<&Cells>) {
         let outbox = Arc::new(Outbox::new(CONTROL_FRAMES, self.limits.write_deadline));
         thread::scope(|scope| {
             let ending = Ending::new(&outbox, stream);
             let writer = || outbox.write_out(stream, |_| {});
+            self.grants().connected(Arc::clone(&outbox));
             let why = match thread::Builder::new().spawn_scoped(scope, writer) {
-                Ok(_) => {
-                    self.grants().connected(Arc::clone(&outbox));
-                    self.read_all(stream, cells, &outbox)
-                }
+                Ok(_) => self.read_all(stream, cells, &outbox),
                 Err(error) => FabricError::io("starting a writer", &error),
             };
             let why = ending.end(why);
             self.grants().disconnected(&why);
-            why
-        })
+        });
     }
 
     fn read_all(&self, stream: &Socket, cells: Option<&Cells>, outbox: &Outbox) -> FabricError {
         let mut page = Vec::new();
-        let tick = || self.tick(&FabricError::Silent);
+        let tick = || self.tick();
         let mut incoming = Incoming::new(BufReader::new(Ticking::new(stream, tick)), self.limits);
         loop {
             let received = incoming.read().and_then(|(message, body)| {

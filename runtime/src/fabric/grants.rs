@@ -104,6 +104,10 @@ pub(super) struct Grants {
     sink: Sink,
     client: HandshakeClient<Address>,
     clock: Clock,
+    /// For the keeper, until it takes it.
+    errand: Option<Errand>,
+    /// Why a hello that is exhausted now was not answered.
+    why: FabricError,
     /// By leg: the pages that may be written, in the order of its list. Each leg's handshake is done.
     granted: BTreeMap<Leg, Vec<u32>>,
     link: Option<Arc<Outbox>>,
@@ -112,8 +116,9 @@ pub(super) struct Grants {
 
 impl Grants {
     pub(super) fn new(sink: Sink, retry: Retry) -> Self {
-        let (client, clock) = (HandshakeClient::new(retry.in_ticks()), Clock::new(retry.first));
-        Self { sink, client, clock, granted: BTreeMap::new(), link: None, dropped: 0 }
+        let (client, clock) = (HandshakeClient::new(retry.in_ticks()), Clock::new(retry));
+        let why = FabricError::Disconnected;
+        Self { sink, client, clock, errand: None, why, granted: BTreeMap::new(), link: None, dropped: 0 }
     }
 
     pub(super) fn dropped(&self) -> u64 {
@@ -122,7 +127,9 @@ impl Grants {
 
     /// Starts the handshake of `leg`, now or when a peer is connected. A second hello is ignored.
     pub(super) fn hello(&mut self, leg: Leg) {
-        self.tell(Fact::Hello(leg), &FabricError::Disconnected);
+        // A hello waits from now on.
+        self.pass_time();
+        self.tell(Fact::Hello(leg));
     }
 
     /// Opens the grant of `leg` and sends its list; again for the same pages, sends it again.
@@ -155,21 +162,30 @@ impl Grants {
     /// Takes a fresh connection into use.
     pub(super) fn connected(&mut self, link: Arc<Outbox>) {
         self.link = Some(link);
-        self.tell(Fact::Opened, &FabricError::Disconnected);
+        self.pass_time();
+        self.tell(Fact::Opened);
     }
 
     /// Ends every leg, since all depended on the connection that is gone.
     pub(super) fn disconnected(&mut self, why: &FabricError) {
         self.link = None;
         self.granted.clear();
-        self.tell(Fact::Lost, why);
+        self.pass_time();
+        self.blame(why.clone());
+        self.tell(Fact::Lost);
         (self.sink)(DecodeInbound::PeerGone { why: why.clone() });
     }
 
-    /// Tells the client how much time has passed; hellos that are exhausted are told `why` the attempt before failed.
-    pub(super) fn pass_time(&mut self, why: &FabricError) -> Option<Errand> {
-        let ticks = self.clock.ticks();
-        (0..ticks).filter_map(|_| self.tell(Fact::Tick, why)).last()
+    /// Notes what hellos wait in vain for.
+    pub(super) fn blame(&mut self, why: FabricError) {
+        self.why = why;
+    }
+
+    /// Tells the client how much time has passed.
+    pub(super) fn pass_time(&mut self) {
+        for _ in 0..self.clock.ticks() {
+            self.tell(Fact::Tick);
+        }
     }
 
     /// When the next tick is due.
@@ -177,28 +193,31 @@ impl Grants {
         self.clock.next
     }
 
-    /// Steps the client, and does what follows; what is left is the keeper's. Legs that fail are told `why`.
-    pub(super) fn tell(&mut self, fact: Fact<Address>, why: &FabricError) -> Option<Errand> {
+    /// What the client wants of the keeper.
+    pub(super) fn take_errand(&mut self) -> Option<Errand> {
+        self.errand.take()
+    }
+
+    /// Steps the client, and does what follows, but for the keeper's part.
+    pub(super) fn tell(&mut self, fact: Fact<Address>) {
         let mut deeds = Vec::new();
         self.client.step(fact, &mut deeds);
-        let mut errand = None;
         for deed in deeds {
             match deed {
-                Deed::Find => errand = Some(Errand::Find),
-                Deed::Open(address) => errand = Some(Errand::Open(address)),
+                Deed::Find => self.errand = Some(Errand::Find),
+                Deed::Open(address) => self.errand = Some(Errand::Open(address)),
                 // One that finds no way out is exhausted like one that is not answered.
                 Deed::Say(leg) => drop(self.send(&ToPrefill::Hello { leg })),
                 Deed::Tell(leg, Outcome::Ready) => (self.sink)(DecodeInbound::HandshakeReady { leg }),
                 Deed::Tell(leg, Outcome::Exhausted) => {
-                    (self.sink)(DecodeInbound::HandshakeFailed { leg, why: why.clone() });
+                    (self.sink)(DecodeInbound::HandshakeFailed { leg, why: self.why.clone() });
                 }
                 Deed::Tell(leg, Outcome::Disconnected) => {
-                    let reason = LegFailure::Disconnected(why.clone());
+                    let reason = LegFailure::Disconnected(self.why.clone());
                     (self.sink)(DecodeInbound::LegFailed { leg, reason });
                 }
             }
         }
-        errand
     }
 
     /// Hands a message of the peer to the sink, or drops and counts it.
@@ -224,7 +243,7 @@ impl Grants {
 
     fn acknowledge(&mut self, leg: Leg) -> bool {
         let waited = !self.client.is_ready(leg);
-        self.tell(Fact::Acknowledged(leg), &FabricError::Disconnected);
+        self.tell(Fact::Acknowledged(leg));
         waited && self.client.is_ready(leg)
     }
 
@@ -254,7 +273,7 @@ impl Grants {
 
     fn close(&mut self, leg: Leg) {
         self.granted.remove(&leg);
-        self.tell(Fact::Withdrawn(leg), &FabricError::Disconnected);
+        self.tell(Fact::Withdrawn(leg));
     }
 
     /// Queues a message without waiting: the callers hold the lock that deliveries need.

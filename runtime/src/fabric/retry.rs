@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lockstep_spec::handshake;
 
-/// How a handshake is tried again.
+/// How a handshake is tried again, to within how late a thread wakes.
 #[derive(Clone, Copy, Debug)]
 pub struct Retry {
     /// The least time between the first two attempts to connect; each time after it is twice the one before, up to `interval`.
@@ -16,10 +16,15 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// In ticks as long as the first pause.
+    /// How long a tick is: the first pause.
+    fn tick(self) -> Duration {
+        self.first.max(Duration::from_millis(1))
+    }
+
+    /// The same in ticks.
     pub(super) fn in_ticks(self) -> handshake::Retry {
         let ticks = |time: Duration| {
-            let ticks = time.as_nanos().div_ceil(self.first.as_nanos().max(1));
+            let ticks = time.as_nanos().div_ceil(self.tick().as_nanos());
             u32::try_from(ticks).unwrap_or(u32::MAX)
         };
         handshake::Retry {
@@ -40,8 +45,8 @@ pub(super) struct Clock {
 
 impl Clock {
     /// One whose first tick is now.
-    pub(super) fn new(tick: Duration) -> Self {
-        Self { tick: tick.max(Duration::from_millis(1)), next: Instant::now() }
+    pub(super) fn new(retry: Retry) -> Self {
+        Self { tick: retry.tick(), next: Instant::now() }
     }
 
     /// How often it has ticked since it was asked last.

@@ -218,7 +218,10 @@ impl<B: Backend> Worker<B> {
                 Command::Forward { .. } | Command::Vote(_) if ahead => self.flights.has_room(),
                 Command::Forward { .. } | Command::Vote(_) => self.flights.is_empty(),
                 // They read pages back.
-                Command::Send { .. } | Command::Copy(_) => self.flights.is_empty(),
+                Command::Send { .. } | Command::Copy(Copy { direction: Direction::Store, .. }) => {
+                    self.flights.is_empty()
+                }
+                Command::Copy(Copy { direction: Direction::Load, .. }) => true,
                 Command::Seed { .. } | Command::Expect { .. } | Command::WritePage { .. } => true,
                 Command::Fence { .. } | Command::Fail { .. } | Command::Abandon { .. } => true,
             };

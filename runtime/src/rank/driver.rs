@@ -73,8 +73,8 @@ pub(super) struct Driver<H: Hands, C, P> {
     /// When the forwards were launched that have not retired here.
     launched: VecDeque<Instant>,
     last_ticket: Option<Ticket>,
-    /// The vote in the device's queue that it has entered, and whose outcome it has not taken.
-    voting: Option<Ticket>,
+    /// The vote in the device's queue that it has entered, and whose outcome it has not taken; and when.
+    voting: Option<(Ticket, Instant)>,
     /// What broke on this rank, until the group has been told by vote.
     broken: Option<RankError>,
     digest: u64,
@@ -109,7 +109,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
 
     /// The ticket that this rank entered last, or awaits.
     pub(super) fn last_ticket(&self) -> Option<Ticket> {
-        self.voting.or(self.last_ticket)
+        self.voting.map(|(ticket, _)| ticket).or(self.last_ticket)
     }
 
     /// Goes round after round until the group leaves.
@@ -139,7 +139,8 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
 
     /// Ends the wait for a device that hangs.
     fn check_forwards(&self) -> Result<(), RankError> {
-        let waited = self.launched.front().map(Instant::elapsed).filter(|waited| *waited > FORWARD_PATIENCE);
+        let oldest = self.launched.front().into_iter().chain(self.voting.as_ref().map(|(_, since)| since));
+        let waited = oldest.map(Instant::elapsed).find(|waited| *waited > FORWARD_PATIENCE);
         waited.map_or(Ok(()), |waited| Err(RankError::ForwardHangs { seconds: waited.as_secs() }))
     }
 
@@ -332,7 +333,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         self.last_ticket = Some(ticket);
         self.recorder.entered(entry.clone().into());
         if ticket.site.awaited() && ticket.site.communicator() == Communicator::Device {
-            self.voting = Some(ticket);
+            self.voting = Some((ticket, Instant::now()));
             return self.votes.enter(entry).map(|()| None);
         }
         let entered = Instant::now();

@@ -25,11 +25,12 @@ const EAGER_LOOKS: u32 = 200;
 /// Between those.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Pauses between looks at the device.
+/// Looks at the device, one after another.
 #[derive(Default)]
 pub(super) struct Looks(u32);
 
 impl Looks {
+    /// Lets other threads run, and says how long to wait beside that until the next.
     pub(super) fn pause(&mut self) -> Duration {
         self.0 = self.0.saturating_add(1);
         if self.0 > EAGER_LOOKS {
@@ -77,7 +78,7 @@ impl<B: Backend> Flights<B> {
         self.flying.is_empty()
     }
 
-    /// Whether one more may be launched: a row can go on from the forward launched last alone.
+    /// Whether one more may be launched: two forwards fly at most, since a row can go on from the one launched last alone.
     pub(super) fn has_room(&self) -> bool {
         let forwards = self.flying.iter().filter(|flying| matches!(flying.kind, Kind::Forward { .. }));
         forwards.count() <= 1

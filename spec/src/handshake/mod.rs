@@ -172,7 +172,7 @@ impl<P: Clone, R: Rules> HandshakeClient<P, R> {
             (Fact::Lost, Way::Open { ticks }) => {
                 if *ticks > self.retry.interval_ticks {
                     // A connection that lasted was no failed attempt.
-                    self.pause_ticks = self.retry.first_ticks;
+                    self.pause_ticks = 0;
                 }
                 self.way = Way::Pausing;
                 self.lose(deeds);

@@ -79,8 +79,10 @@ pub(super) fn proofs() -> Vec<Run> {
     runs
 }
 
+const FAULTS: &str = "legs may be given up, and writes fail, at any time";
+
 /// Of the prefill group.
-fn prefill_proofs(mode: Mode) -> [Run; 6] {
+fn prefill_proofs(mode: Mode) -> [Run; 7] {
     let setting = |slots| PrefillSetting::new(1, slots, mode.overlaps());
     let faults = PrefillSetting {
         revocations: true,
@@ -100,7 +102,8 @@ fn prefill_proofs(mode: Mode) -> [Run; 6] {
     };
     let (any_order, in_order) = (AgreedPrefillModel::new, AgreedPrefillModel::in_order);
     [
-        run("2-slots-faults", "legs may be given up, and writes fail, at any time", any_order(faults)),
+        run("2-slots-faults", FAULTS, any_order(faults.clone())),
+        run("2-slots-faults-in-order", FAULTS, in_order(faults)),
         run(
             "2-slots-deadlines",
             "legs may be given up or late, writes fail, and the group be paused, at any time",
@@ -187,7 +190,8 @@ pub(super) fn mutants() -> Vec<Run> {
 
 fn prefill_broken<R: PrefillRules>(rule: &str, property: &'static str, setting: PrefillSetting) -> Run {
     let model = AgreedPrefillModel::<R>::in_order(setting);
-    let params = prefill_params(&model, "endless legs");
+    let told = if model.setting.revocations { "legs may be given up at any time" } else { "endless legs" };
+    let params = prefill_params(&model, told);
     Run::mutant(name(&["agreed", "mutant", rule]), property, Progress(Erased::new(model))).params(params)
 }
 

@@ -4,7 +4,8 @@ use super::name;
 use crate::explore::Erased;
 use crate::handshake::Handshake;
 use crate::handshake::mutants::{
-    AsksEachTime, Hurries, KeepsWhatRefused, KeepsWhatWasReady, NeverExhausted, SaysOnce, TakesEveryAnswer,
+    AsksEachTime, GivesUp, Hurries, KeepsWhatRefused, KeepsWhatWasReady, NeverExhausted, SaysOnce,
+    TakesEveryAnswer,
 };
 use crate::protocol::Checked;
 use crate::runs::run::Run;
@@ -42,6 +43,7 @@ pub(super) fn mutants() -> Vec<Run> {
             .breaks("handshake: keeps_place"),
         mutant::<KeepsWhatRefused>("keeps-what-refused").breaks("handshake: forgets_what_refused"),
         mutant::<Hurries>("hurries").breaks("handshake: next_pause"),
+        mutant::<GivesUp>("gives-up").breaks("handshake: next_pause"),
         mutant::<NeverExhausted>("never-exhausted").breaks("handshake: is_exhausted"),
         mutant::<SaysOnce>("says-once").breaks("handshake: says_again"),
         mutant::<TakesEveryAnswer>("takes-every-answer").breaks("handshake: awaits_answer"),
