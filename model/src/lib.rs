@@ -15,6 +15,19 @@
 
 #![forbid(unsafe_code)]
 
+/// The shipped rules of a trait but for one: a mutant's name, and the method that it overrides.
+macro_rules! rules_but {
+    ($rules:ident, $(#[$doc:meta])* $name:ident, $method:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub struct $name;
+
+        impl $rules for $name {
+            fn $method($($argument: $type),*) -> $result $body
+        }
+    };
+}
+
 pub mod agreed_level;
 pub mod agreed_prefill;
 pub mod ci;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockstep_kernels::cuda::{Cuda, Member};
 use lockstep_runtime::engine::{
-    AllReduce, Backend, CacheType, CollectiveError, DeviceBackend, Flight, KvCache, Llama, Row, Step,
+    Backend, CacheType, DeviceBackend, Flight, KvCache, Llama, OnDevices, Row, Step,
 };
 use lockstep_tests::golden::goldens_of;
 use serde_json::{Value, json};
@@ -23,36 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 type OnDevice = Llama<DeviceBackend<Cuda>>;
 type Cache = KvCache<<DeviceBackend<Cuda> as Backend>::Buffer>;
 
-/// A group whose ranks meet on their devices, or not at all.
-struct OnDevices(Member);
-
-impl AllReduce for OnDevices {
-    fn rank(&self) -> usize {
-        self.0.rank
-    }
-
-    fn size(&self) -> usize {
-        self.0.size
-    }
-
-    fn all_reduce_sum(&mut self, _: &mut [f32]) -> Result<(), CollectiveError> {
-        Err(CollectiveError::new("a sum came to the hosts"))
-    }
-
-    fn all_reduce_min(&mut self, _: &mut [u64]) -> Result<(), CollectiveError> {
-        Err(CollectiveError::new("a choice came to the hosts"))
-    }
-}
-
 /// Forwards of the model's reference prompts, launched ahead one by one and as graphs. The last rank of a group launches once the others
 /// have launched everything.
 pub(crate) fn run(place: &Place, directory: &Path) -> Result<Value, Box<dyn Error>> {
     let Member { rank, size } = place.member;
     let backend = DeviceBackend::new(Cuda::open(place.device)?, CacheType::F32);
     let mut llama = Llama::load_on(backend, directory, rank, size)?;
-    let mut group = OnDevices(place.member);
+    let shard = llama.shard();
+    let mut group = OnDevices(shard);
     if size > 1 {
-        let shard = llama.shard();
         llama.backend().join(&place.group()?.0, shard, PATIENCE)?;
     }
     let prompts: Vec<Vec<u32>> = goldens_of(directory).into_iter().map(|golden| golden.prompt_ids).collect();

@@ -4,6 +4,8 @@
 
 use std::error::Error;
 
+use super::config::Shard;
+
 /// A group of ranks that can combine vectors.
 pub trait AllReduce {
     /// This rank's place in the group, `0..size`.
@@ -63,5 +65,30 @@ impl AllReduce for Alone {
 
     fn all_reduce_min(&mut self, _bids: &mut [u64]) -> Result<(), CollectiveError> {
         Ok(())
+    }
+}
+
+/// A rank's group whose parts meet on the devices: nothing of them comes to the hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct OnDevices(
+    /// The rank's part.
+    pub Shard,
+);
+
+impl AllReduce for OnDevices {
+    fn rank(&self) -> usize {
+        self.0.rank
+    }
+
+    fn size(&self) -> usize {
+        self.0.size
+    }
+
+    fn all_reduce_sum(&mut self, _: &mut [f32]) -> Result<(), CollectiveError> {
+        Err(CollectiveError::new("sums that meet between the hosts cannot be captured"))
+    }
+
+    fn all_reduce_min(&mut self, _: &mut [u64]) -> Result<(), CollectiveError> {
+        Err(CollectiveError::new("choices that meet between the hosts cannot be captured"))
     }
 }

@@ -10,7 +10,7 @@
 //! the same, with the same collectives in it.
 
 use super::activations::Activations;
-use super::all_reduce::{AllReduce, Alone, CollectiveError};
+use super::all_reduce::{AllReduce, Alone, OnDevices};
 use super::backend::Backend;
 use super::batch::{Batch, ForwardError};
 use super::cache::KvCache;
@@ -78,27 +78,6 @@ impl<B: Backend> Captured<B> {
 pub(super) fn sizes(largest: usize) -> impl Iterator<Item = usize> {
     let doubled = std::iter::successors(Some(1), |size: &usize| size.checked_mul(2));
     doubled.take_while(move |&size| size < largest).chain((largest > 0).then_some(largest))
-}
-
-/// A group whose parts meet on the devices, or not at all.
-struct OnDevices(Shard);
-
-impl AllReduce for OnDevices {
-    fn rank(&self) -> usize {
-        self.0.rank
-    }
-
-    fn size(&self) -> usize {
-        self.0.size
-    }
-
-    fn all_reduce_sum(&mut self, _: &mut [f32]) -> Result<(), CollectiveError> {
-        Err(CollectiveError::new("sums that meet between the hosts cannot be captured"))
-    }
-
-    fn all_reduce_min(&mut self, _: &mut [u64]) -> Result<(), CollectiveError> {
-        Err(CollectiveError::new("choices that meet between the hosts cannot be captured"))
-    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ mod rope;
 pub mod text;
 pub mod weights;
 
-pub use all_reduce::{AllReduce, Alone, CollectiveError};
+pub use all_reduce::{AllReduce, Alone, CollectiveError, OnDevices};
 pub use backend::{Backend, BackendError};
 pub use batch::{ForwardError, Row, Step};
 pub use cache::{CacheError, KvCache};
