@@ -127,8 +127,7 @@ impl Grants {
 
     /// Starts the handshake of `leg`, now or when a peer is connected. A second hello is ignored.
     pub(super) fn hello(&mut self, leg: Leg) {
-        // A hello waits from now on.
-        self.pass_time();
+        // Time passes in the fabric's own threads alone: it may have the sink called.
         self.tell(Fact::Hello(leg));
     }
 

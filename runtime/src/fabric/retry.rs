@@ -11,7 +11,8 @@ pub struct Retry {
     pub first: Duration,
     /// The least time between any later two.
     pub interval: Duration,
-    /// How many attempts a hello outlives; it fails `count` intervals after it was made.
+    /// How many attempts a hello outlives; it fails `count` intervals after it was made, or sooner by what an attempt to connect had taken
+    /// just then, a second at most.
     pub count: u32,
 }
 
