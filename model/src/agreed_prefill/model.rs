@@ -192,9 +192,10 @@ impl<R: Rules> Live for AgreedPrefillModel<R> {
 
     fn mark_step(&self, from: &AgreedPrefill, turn: &Turn, to: &AgreedPrefill) -> StepMarks {
         // A leg that a later one overtakes is given up by nobody's choice.
-        let given_up = |tenant: &LegTenant| from.overtaken(tenant.arrival.leg);
+        let overtaken = |tenant: &LegTenant| from.overtaken(tenant.arrival.leg);
         let fails = from.state.slots.iter().zip(&turn.slots).any(|(slot, choice)| {
-            choice.poll.failure().is_some() && !slot.occupant.as_ref().is_some_and(given_up)
+            let given_up = choice.poll == KvPoll::Revoked && slot.occupant.as_ref().is_some_and(overtaken);
+            choice.poll.failure().is_some() && !given_up
         });
         let says = !turn.asked.is_empty() || turn.pause == Some(true);
         let mut marks = StepMarks { benign: !says && !fails, ..StepMarks::default() };

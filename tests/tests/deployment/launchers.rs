@@ -244,6 +244,8 @@ fn launchers_outlive_a_front_end() {
     let pids = server.rank_pids();
     server.signal(Signal::KILL);
     wait_for("the end of its ranks", || pids.iter().all(|&pid| !lives(pid)));
+    // Its launcher writes it down a moment later.
+    wait_for("a rank's exit code", || !codes(&server.scratch, "prefill", 0).is_empty());
     assert_eq!(codes(&server.scratch, "prefill", 0), ["75"]);
     // The first one's traces would be written over: each front end counts its epochs from one.
     let traces = server.scratch.path("traces");
