@@ -99,6 +99,8 @@ def agreement():
         rate = STREAMS * TOKENS / middle(seconds[name])
         print(f"agreement, {name}: {100 * middle(shares[name]):.0f} % of the time, {rate:.0f} tokens/s, "
               f"{votes / rounds:.2f} votes a round, {rounds / forwards:.1f} rounds a forward")
+        busy, gap = (1e6 * server.metric(f"{name}_seconds_total") / forwards for name in ["forward", "forward_gap"])
+        print(f"  a forward takes {busy:.0f} us, and the gap between two {gap:.0f} us")
         server.__exit__()
     for name in ["no overlap", "votes in stream"]:
         print(f"  overlap / {name}, tokens/s: {middle(seconds[name]) / middle(seconds['overlap']):.2f}")

@@ -188,6 +188,9 @@ pub struct Progress {
     pub agreement_micros_total: u64,
     /// Time from launch to retirement of forwards, in microseconds.
     pub forward_micros_total: u64,
+    /// Time without a forward between two of which the later goes on from the earlier, in microseconds: what the device waits for its
+    /// group. A pause counts too.
+    pub forward_gap_micros_total: u64,
     /// Slots in use.
     pub slots_used: u32,
     /// KV pages that a new request may have: free, or kept for prompts that begin alike and held by none.

@@ -42,6 +42,11 @@ impl Place {
         Ok(Self { device: device?, member, id: id.into(), scenario: scenario.to_owned() })
     }
 
+    /// The same in another group, whose id lies beside.
+    pub(crate) fn beside(&self, name: &str) -> Self {
+        Self { id: self.id.with_extension(name), scenario: self.scenario.clone(), ..*self }
+    }
+
     pub(crate) fn is_last(&self) -> bool {
         self.member.rank + 1 == self.member.size
     }

@@ -6,6 +6,7 @@
 //! device-rank forwards <device> <model>                             the engine's forwards, captured and replayed
 //! device-rank group <device> <rank> <size> <id's file> <scenario>   one rank of a group
 //! device-rank ahead <device> <rank> <size> <id's file> <model>      one rank of a group whose forwards are launched ahead
+//! device-rank <variant> <device> <rank> <size> <id's file> <model>  one rank of a conventional design, executed
 //! device-rank misuse <what>                                         what the safe calls exclude, to see that it is noticed
 //! ```
 //!
@@ -14,6 +15,7 @@
 #![allow(clippy::unwrap_used, reason = "a misused device that answers well ends here")]
 
 mod ahead;
+mod conventional;
 mod forwards;
 mod graph;
 mod group;
@@ -25,6 +27,7 @@ use std::thread;
 use std::time::Duration;
 
 use lockstep_kernels::cuda::Cuda;
+use lockstep_model::conventional::Variant;
 use lockstep_tests::sample::{self, INDICES};
 use serde_json::json;
 
@@ -65,6 +68,11 @@ fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
         ["ahead", device, rank, size, id, model] => {
             let place = Place::parse([device, rank, size], id, "ahead")?;
             Ok(ahead::run(&place, model.as_ref())?.to_string())
+        }
+        [variant @ ("base" | "local-retry-exhaustion"), device, rank, size, id, model] => {
+            let variant = if *variant == "base" { Variant::Base } else { Variant::LocalRetryExhaustion };
+            let place = Place::parse([device, rank, size], id, "conventional")?;
+            Ok(conventional::run(&place, variant, model.as_ref())?.to_string())
         }
         ["misuse", what] => misuse::run(what),
         _ => Err("say what to run, as the head of tests/device_rank/main.rs has it".into()),

@@ -171,6 +171,7 @@ impl Rank {
             vote_wait_micros_total: self.round * 20,
             agreement_micros_total: self.round * 10,
             forward_micros_total: self.round * 100,
+            forward_gap_micros_total: self.round * 10,
             slots_used: used,
             pages_free: self.plan.pages.saturating_sub(used),
             paused: self.paused,

@@ -137,6 +137,7 @@ private:
 // A place in a stream. Records are numbered; a wait is for the record that is the last when it is enqueued.
 class Event {
 public:
+    explicit Event(bool is_timed) : timed(is_timed) {}
     Result query();
     Result synchronize();
 
@@ -144,6 +145,7 @@ public:
     std::condition_variable changed;
     unsigned long long recorded = 0, reached = 0;
     std::shared_ptr<Graph> captured; // the graph in whose capture it was last recorded
+    const bool timed;
     double reached_at_ms = 0.0;
 };
 

@@ -75,8 +75,9 @@ API int cuStreamQuery(void* stream) {
     return found ? found->query() : INVALID_HANDLE;
 }
 
-API int cuEventCreate(void** event, unsigned) {
-    *event = driver().events.add(std::make_shared<Event>());
+API int cuEventCreate(void** event, unsigned flags) {
+    constexpr unsigned DISABLE_TIMING = 2;
+    *event = driver().events.add(std::make_shared<Event>((flags & DISABLE_TIMING) == 0));
     return state();
 }
 
@@ -106,7 +107,7 @@ API int cuEventSynchronize(void* event) {
 
 API int cuEventElapsedTime_v2(float* milliseconds, void* start, void* end) {
     const auto from = driver().events.find(start), to = driver().events.find(end);
-    if (!from || !to) {
+    if (!from || !to || !from->timed || !to->timed) {
         return INVALID_HANDLE;
     }
     *milliseconds = static_cast<float>(to->reached_at_ms - from->reached_at_ms);

@@ -3,7 +3,9 @@
 //! A graph names its buffers, not their content: a replay computes with what they hold then. So what differs from one step
 //! to the next (tokens, positions, page lists) is [overwritten](crate::Device::overwrite) in place before each replay.
 
-use cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use std::time::Duration;
+
+use cudarc::driver::sys::{CUevent_flags, CUgraphInstantiate_flags, CUstreamCaptureMode};
 use cudarc::driver::{CudaEvent, CudaGraph};
 
 use super::device::{Cuda, CudaError, refused};
@@ -26,7 +28,7 @@ impl std::fmt::Debug for Graph {
     }
 }
 
-/// A place in a device's queue.
+/// A place in a device's queue, and when the device came to it.
 #[derive(Debug)]
 pub struct Fence(CudaEvent);
 
@@ -67,7 +69,8 @@ impl Cuda {
     /// If the driver makes none.
     pub fn fence(&self) -> Result<Fence, CudaError> {
         self.refuse_in_capture("set a fence")?;
-        self.stream().record_event(None).map(Fence).map_err(refused("set a fence"))
+        let timed = Some(CUevent_flags::CU_EVENT_DEFAULT);
+        self.stream().record_event(timed).map(Fence).map_err(refused("set a fence"))
     }
 
     /// Moves a fence behind all that the device has been asked so far.
@@ -115,5 +118,17 @@ impl Fence {
     /// What the device failed with.
     pub fn reached(&self) -> Result<bool, CudaError> {
         self.0.try_is_complete().map_err(refused("run what was enqueued"))
+    }
+
+    /// How long the device took from another fence to this one, by its own clock; `None` until it has come to both. Does not wait.
+    ///
+    /// # Errors
+    /// What the device failed with, or that the fences are of two devices.
+    pub fn since(&self, earlier: &Self) -> Result<Option<Duration>, CudaError> {
+        if !(earlier.reached()? && self.reached()?) {
+            return Ok(None);
+        }
+        let millis = earlier.0.elapsed_ms(&self.0).map_err(refused("time what it ran"))?;
+        Ok(Some(Duration::try_from_secs_f32(millis / 1e3).unwrap_or_default()))
     }
 }

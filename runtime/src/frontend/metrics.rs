@@ -29,7 +29,7 @@ const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 15] = [
+const OF_A_RANK: [Metric<Progress>; 16] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
@@ -53,6 +53,12 @@ const OF_A_RANK: [Metric<Progress>; 15] = [
         |told| seconds(told.agreement_micros_total),
     ),
     ("rank_forward_seconds_total", "counter", "Time in forwards", |told| seconds(told.forward_micros_total)),
+    (
+        "rank_forward_gap_seconds_total",
+        "counter",
+        "Time without a forward between two of which the later goes on from the earlier",
+        |told| seconds(told.forward_gap_micros_total),
+    ),
     ("rank_slots_used", "gauge", "Slots in use", |told| told.slots_used.into()),
     ("rank_pages_free", "gauge", "KV pages that a new request may have, kept ones among them", |told| {
         told.pages_free.into()

@@ -5,7 +5,7 @@ use super::device::{Batch, Command, InStream, Queue};
 use super::error::RankError;
 use super::hands::{FactOf, Hands};
 use super::inputs::{Input, Inputs};
-use super::pacing::{BELL_PATIENCE, FORWARD_PATIENCE, PEER_DEADLINE, Pace, VOTE_PATIENCE};
+use super::pacing::{BELL_PATIENCE, FORWARD_PATIENCE, PEER_DEADLINE, Pace, VOTE_PATIENCE, micros_of};
 use super::recorder::Recorder;
 use crate::group::Collectives;
 use crate::wire::{FrontToRank, Progress, RankSender, RankToFront};
@@ -159,10 +159,11 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 self.broken = Some(error.own()?);
                 self.feed(vec![Fact::Broken])
             }
-            Input::Retired { forward, tokens, micros } => {
+            Input::Retired { forward, tokens, micros, gap_micros } => {
                 self.launched.pop_front();
                 self.counters.forwards += 1;
                 self.counters.forward_micros_total += micros;
+                self.counters.forward_gap_micros_total += gap_micros;
                 self.feed(vec![Fact::Retired { forward, tokens }])
             }
             Input::Copied(copy) => self.feed(vec![Fact::Copied(copy)]),
@@ -293,7 +294,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 let started = Instant::now();
                 let completion = self.enter(entry)?;
                 if completion.is_some() {
-                    *micros += u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                    *micros += micros_of(started.elapsed());
                 }
                 Ok(completion)
             }
@@ -341,8 +342,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
         match ticket.kind {
             Kind::MinReduce => {
                 self.counters.votes += 1;
-                self.counters.vote_wait_micros_total +=
-                    u64::try_from(entered.elapsed().as_micros()).unwrap_or(u64::MAX);
+                self.counters.vote_wait_micros_total += micros_of(entered.elapsed());
             }
             Kind::Broadcast => self.counters.briefs += 1,
             Kind::Forward => self.launch(entry)?,

@@ -9,7 +9,7 @@
 use super::device::Batch;
 use super::error::RankError;
 use super::inputs::Input;
-use super::pacing::{FLIGHT_PATIENCE, PEER_DEADLINE};
+use super::pacing::{FLIGHT_PATIENCE, PEER_DEADLINE, micros_of};
 use crate::engine::{self, AllReduce, Backend, CollectiveError, Flight, KvCache, Llama, Row, Step};
 use crate::group::{AnyMember, Collectives, Tag};
 use crate::wire::Draw;
@@ -43,10 +43,12 @@ impl Looks {
 
 /// What a slot's next forward starts from.
 enum Last {
-    /// This token.
-    Token(TokenId),
+    /// This token, which no forward of this rank chose.
+    Seed(TokenId),
     /// What the row of a forward chooses that has not landed.
     Chosen { by: ForwardId, row: usize },
+    /// What a forward chose.
+    Landed(TokenId),
 }
 
 /// A forward or a vote.
@@ -56,8 +58,17 @@ struct Flying<B: Backend> {
 }
 
 enum Kind<B: Backend> {
-    Forward { forward: ForwardId, slots: Vec<SlotIndex>, flight: Flight<B> },
-    Vote { ticket: Ticket, fetch: B::Fetch<u64> },
+    Forward {
+        forward: ForwardId,
+        slots: Vec<SlotIndex>,
+        /// Whether a row of it goes on from a forward before.
+        goes_on: bool,
+        flight: Flight<B>,
+    },
+    Vote {
+        ticket: Ticket,
+        fetch: B::Fetch<u64>,
+    },
 }
 
 /// All of them.
@@ -66,11 +77,14 @@ pub(super) struct Flights<B: Backend> {
     last: BTreeMap<SlotIndex, Last>,
     /// When one landed the last time.
     landed: Instant,
+    /// When a forward did.
+    forward_landed: Instant,
 }
 
 impl<B: Backend> Flights<B> {
     pub(super) fn new() -> Self {
-        Self { flying: VecDeque::new(), last: BTreeMap::new(), landed: Instant::now() }
+        let now = Instant::now();
+        Self { flying: VecDeque::new(), last: BTreeMap::new(), landed: now, forward_landed: now }
     }
 
     /// Whether everything has landed.
@@ -86,7 +100,7 @@ impl<B: Backend> Flights<B> {
 
     /// The slot's next forward starts from this token.
     pub(super) fn seed(&mut self, slot: SlotIndex, token: TokenId) {
-        self.last.insert(slot, Last::Token(token));
+        self.last.insert(slot, Last::Seed(token));
     }
 
     /// Launches a forward. The entry is what lets it enter the device's collectives.
@@ -98,16 +112,16 @@ impl<B: Backend> Flights<B> {
         (forward, mut batch): (ForwardId, Batch),
     ) -> Result<(), RankError> {
         let launched = Instant::now();
-        let mut follows = vec![None; batch.len()];
+        let (mut follows, mut goes_on) = (vec![None; batch.len()], false);
         for (row, follows) in batch.iter_mut().zip(&mut follows).filter(|(row, _)| row.tokens.is_empty()) {
-            let token = match self.last.get(&row.slot).ok_or(RankError::NoTokens(row.slot))? {
-                Last::Token(token) => token.0,
+            let last = self.last.get(&row.slot).ok_or(RankError::NoTokens(row.slot))?;
+            let (token, follow) = match last {
+                Last::Seed(token) | Last::Landed(token) => (token.0, None),
                 // It is replaced on the device.
-                Last::Chosen { row, .. } => {
-                    *follows = Some(*row);
-                    0
-                }
+                Last::Chosen { row, .. } => (0, Some(*row)),
             };
+            goes_on |= !matches!(last, Last::Seed(_));
+            *follows = follow;
             row.tokens.push(token);
         }
         let rows: Vec<Row<'_>> = batch
@@ -119,7 +133,7 @@ impl<B: Backend> Flights<B> {
         let flight = model.launch(cache, step, &mut Communicator { mesh, ticket: *entry.ticket() })?;
         let slots: Vec<SlotIndex> = batch.iter().map(|row| row.slot).collect();
         self.last.extend(slots.iter().zip(0..).map(|(slot, row)| (*slot, Last::Chosen { by: forward, row })));
-        self.flying.push_back(Flying { launched, kind: Kind::Forward { forward, slots, flight } });
+        self.flying.push_back(Flying { launched, kind: Kind::Forward { forward, slots, goes_on, flight } });
         Ok(())
     }
 
@@ -141,14 +155,17 @@ impl<B: Backend> Flights<B> {
         let Some(Flying { launched, kind }) = self.flying.front_mut() else { return Ok(None) };
         let started = self.landed.max(*launched);
         let input = match kind {
-            Kind::Forward { forward, slots, flight } => model.land(flight)?.map(|tokens| {
+            Kind::Forward { forward, slots, goes_on, flight } => model.land(flight)?.map(|tokens| {
                 let tokens: Vec<TokenId> = tokens.into_iter().map(TokenId).collect();
                 for (slot, token) in slots.iter().zip(&tokens) {
                     let last = self.last.get_mut(slot).filter(|last| last.is_of(*forward));
-                    last.into_iter().for_each(|last| *last = Last::Token(*token));
+                    last.into_iter().for_each(|last| *last = Last::Landed(*token));
                 }
-                let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-                Input::Retired { forward: *forward, tokens, micros }
+                let gap = launched.saturating_duration_since(self.forward_landed);
+                let gap_micros = if *goes_on { micros_of(gap) } else { 0 };
+                self.forward_landed = Instant::now();
+                let micros = micros_of(started.elapsed());
+                Input::Retired { forward: *forward, tokens, micros, gap_micros }
             }),
             Kind::Vote { ticket, fetch } => {
                 let words = model.backend().fetched(fetch)?;
@@ -169,7 +186,7 @@ impl<B: Backend> Flights<B> {
 impl Last {
     fn is_of(&self, forward: ForwardId) -> bool {
         match self {
-            Self::Token(_) => false,
+            Self::Seed(_) | Self::Landed(_) => false,
             Self::Chosen { by, .. } => *by == forward,
         }
     }

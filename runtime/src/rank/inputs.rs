@@ -36,6 +36,8 @@ pub(super) enum Input {
         tokens: Vec<TokenId>,
         /// Time on the device, in microseconds.
         micros: u64,
+        /// Time for which the device had no forward before it, although requests were in decode, in microseconds.
+        gap_micros: u64,
     },
     /// The device finished a copy between a page of its own and one of the host.
     Copied(CopyId),

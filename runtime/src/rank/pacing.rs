@@ -27,6 +27,11 @@ pub(super) const DEADLINE_TICKS: u32 = 600;
 /// Interval of the reports to the front end.
 const PROGRESS: Duration = Duration::from_millis(200);
 
+/// As the counters have it.
+pub(super) fn micros_of(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// What the rank loop asks about time: when the next round is due, and what else is.
 pub(super) trait Pace {
     /// Something happened that a round may act on: an input, or a decision that changed the agreed state.

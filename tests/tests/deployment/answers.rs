@@ -1,7 +1,7 @@
 //! The reference answers through HTTP, whatever the group's size and mode and however scarce its pages.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockstep_tests::golden::{Golden, goldens};
 use serde_json::{Value, json};
@@ -69,7 +69,7 @@ fn answers_are_the_references_where_votes_go_in_the_stream() {
         check_all(&server);
         server.wait_until_drained(256);
         for role in ["prefill", "decode"] {
-            let count = |name| leaders(&server, role, &format!("{name}_total"));
+            let count = |name| leaders::<u64>(&server, role, &format!("{name}_total"));
             assert!(count("votes") > count("votes_in_stream"), "some rounds launch nothing");
             assert_eq!(count("votes_in_stream"), count("forwards"), "each launch has its vote");
         }
@@ -166,6 +166,19 @@ fn answers_stream_while_they_are_made() {
     assert_eq!(times.len(), LONG as usize + 1, "an event a token, and the end");
     let (first, last) = (times[0], times[times.len() - 1]);
     assert!(first * 2 < last, "the first of {LONG} tokens came after {first:?}, the last after {last:?}");
+}
+
+/// The time in which nobody asks for anything is no gap between forwards.
+#[test]
+fn answers_far_apart_leave_a_gap_between_forwards_of_one_request_alone() {
+    let server = Deployment::start("--tp 1");
+    let idle = Duration::from_secs(2);
+    for golden in &goldens()[..2] {
+        check_whole(&server, golden);
+        thread::sleep(idle);
+    }
+    let gap: f64 = leaders(&server, "decode", "forward_gap_seconds_total");
+    assert!(gap > 0.0 && gap < idle.as_secs_f64(), "{gap} s");
 }
 
 #[test]

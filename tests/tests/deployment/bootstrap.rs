@@ -1,12 +1,8 @@
 //! KV over TCP between ranks that find each other through a bootstrap server: the reference answers, a rank that dies, and a server that is
 //! late, talks nonsense or is gone while all else goes on.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::sync::Mutex;
+use std::thread;
 use std::time::Duration;
 
 use lockstep_tests::golden::goldens;
@@ -14,115 +10,11 @@ use lockstep_tests::http::completion;
 use lockstep_tests::process::{PATIENCE, kill, lives, wait_within};
 use rustix::process::Signal;
 
-use crate::common::{Deployment, pieces, request, reserved_port, story, texts};
-
-/// How late an answer is that is late.
-const LATE: Duration = Duration::from_millis(1200);
+use crate::common::{Deployment, pieces, request, story, texts};
+use crate::relay::{Mood, Relay};
 
 /// How long a request is watched that can not go on.
 const WATCHED: Duration = Duration::from_millis(1500);
-
-/// What the relay does with a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mood {
-    /// Nobody listens.
-    Gone,
-    /// It is passed on, a second late.
-    Late,
-    /// It is answered with something else.
-    Nonsense,
-    /// It is passed on.
-    Passing,
-}
-
-impl Mood {
-    const ALL: [Self; 4] = [Self::Gone, Self::Late, Self::Nonsense, Self::Passing];
-}
-
-/// Stands between the ranks and the bootstrap server.
-struct Relay {
-    address: SocketAddr,
-    server: SocketAddr,
-    mood: Arc<AtomicU8>,
-    ended: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    _ports: [OwnedFd; 2],
-}
-
-impl Relay {
-    fn start(mood: Mood) -> Self {
-        let ((own, address), (other, server)) = (reserved_port(), reserved_port());
-        let (shared, ended) = (Arc::new(AtomicU8::new(mood as u8)), Arc::new(AtomicBool::new(false)));
-        let (mood, end) = (Arc::clone(&shared), Arc::clone(&ended));
-        let stand = move || {
-            let mut listener = None;
-            while !end.load(Ordering::SeqCst) {
-                let mood = Mood::ALL[usize::from(mood.load(Ordering::SeqCst))];
-                if mood == Mood::Gone {
-                    listener = None;
-                } else {
-                    let listener = listener.get_or_insert_with(|| listen(address));
-                    while let Ok((stream, _)) = listener.accept() {
-                        thread::spawn(move || drop(relay(mood, stream, server)));
-                    }
-                }
-                thread::sleep(Duration::from_millis(2));
-            }
-        };
-        let thread = Some(thread::spawn(stand));
-        Self { address, server, mood: shared, ended, thread, _ports: [own, other] }
-    }
-
-    fn turn(&self, mood: Mood) {
-        self.mood.store(mood as u8, Ordering::SeqCst);
-    }
-
-    /// A deployment whose ranks reach its bootstrap server through the relay.
-    fn deployment(&self, arguments: &str) -> Deployment {
-        let (relay, port) = (self.address, self.server.port());
-        Deployment::start(&format!(
-            "--fabric tcp --bootstrap-port {port} --bootstrap-server {relay} {arguments}"
-        ))
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.ended.store(true, Ordering::SeqCst);
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-fn listen(address: SocketAddr) -> TcpListener {
-    let listener = TcpListener::bind(address).unwrap();
-    listener.set_nonblocking(true).unwrap();
-    listener
-}
-
-fn relay(mood: Mood, mut stream: TcpStream, server: SocketAddr) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    match mood {
-        Mood::Gone => {}
-        Mood::Nonsense => {
-            let _asked = stream.read(&mut [0; 4096])?;
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"rank_ip")?;
-        }
-        Mood::Late | Mood::Passing => {
-            if mood == Mood::Late {
-                thread::sleep(LATE);
-            }
-            let mut upstream = TcpStream::connect(server)?;
-            let (mut from, mut to) = (stream.try_clone()?, upstream.try_clone()?);
-            thread::spawn(move || {
-                drop(io::copy(&mut from, &mut to));
-                drop(to.shutdown(Shutdown::Write));
-            });
-            io::copy(&mut upstream, &mut stream)?;
-            stream.shutdown(Shutdown::Both)?;
-        }
-    }
-    Ok(())
-}
 
 #[test]
 fn bootstrap_over_tcp_gives_the_reference_answers_and_recovers_from_a_death() {
@@ -150,7 +42,7 @@ fn bootstrap_server_in_trouble_delays_requests_and_no_round() {
     let server = relay.deployment("");
     let golden = &goldens()[0];
     for (place, mood) in [Mood::Gone, Mood::Nonsense, Mood::Late].into_iter().enumerate() {
-        relay.turn(mood);
+        relay.turn(mood.clone());
         if place > 0 {
             kill(server.rank_pids()[0], Signal::KILL);
             server.wait_for_epoch(1 + place as u64);

@@ -1,10 +1,12 @@
 //! A deployment, and when it holds nothing.
 
+use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Command;
+use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -208,7 +210,7 @@ pub(crate) fn reserved_port() -> (OwnedFd, SocketAddr) {
 }
 
 /// A counter or gauge of a group's leader.
-pub(crate) fn leaders(server: &Deployment, role: &str, name: &str) -> u64 {
+pub(crate) fn leaders<T: FromStr<Err: Debug>>(server: &Deployment, role: &str, name: &str) -> T {
     let metrics = server.get("/metrics").body;
     let start = format!("lockstep_rank_{name}{{role=\"{role}\",rank=\"0\"}} ");
     let line = metrics.lines().find_map(|line| line.strip_prefix(&start)).unwrap();

@@ -17,7 +17,7 @@ fn cache() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
-fn whole() -> &'static Standin {
+pub(crate) fn whole() -> &'static Standin {
     static WHOLE: OnceLock<Standin> = OnceLock::new();
     WHOLE.get_or_init(|| Standin::whole(cache()))
 }

@@ -34,8 +34,8 @@ fn kept_pages_are_not_computed_again_and_answers_are_the_same() {
         let before = matched(&server);
         check_all(&server, 256);
         assert!(matched(&server) >= before + goldens().len() as u64, "{mode}: {before}");
-        assert!(leaders(&server, "prefill", "pages_kept") > 0);
-        assert_eq!(leaders(&server, "decode", "pages_kept"), 0);
+        assert!(leaders::<u64>(&server, "prefill", "pages_kept") > 0);
+        assert_eq!(leaders::<u64>(&server, "decode", "pages_kept"), 0);
     }
 }
 
@@ -64,7 +64,7 @@ fn kept_pages_are_none_where_none_are_wanted() {
     let server = Deployment::start("--page-size 2 --prefix-pages 0");
     check_all(&server, 256);
     check_all(&server, 256);
-    assert_eq!((matched(&server), leaders(&server, "prefill", "pages_kept")), (0, 0));
+    assert_eq!((matched(&server), leaders::<u64>(&server, "prefill", "pages_kept")), (0, 0));
 }
 
 /// The pool has room for one prompt at a time; the hosts have room for all.
@@ -79,7 +79,7 @@ fn kept_pages_come_back_from_the_host() {
             check_all(&server, 36);
             assert_eq!(server.post(&others).status, 200);
         }
-        assert!(leaders(&server, "prefill", "pages_loaded_total") > 0);
+        assert!(leaders::<u64>(&server, "prefill", "pages_loaded_total") > 0);
     }
 }
 

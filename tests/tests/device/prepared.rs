@@ -22,7 +22,7 @@ fn script(scratch: &Scratch, device_rank: &str, sections: &str) -> Command {
     command.arg(workspace().join("tests/device/run"));
     command.arg("--programs").arg(programs).arg("--model").arg(model_directory());
     command.arg("--out").arg(scratch.path("out")).args(["--sections", sections]);
-    command.args(["--prompts", "1", "--tokens", "1", "--limit", "100", "--unchecked"]);
+    command.args(["--prompts", "1", "--tokens", "3", "--limit", "100", "--unchecked"]);
     command
 }
 
@@ -34,7 +34,7 @@ fn result(scratch: &Scratch, section: &str) -> Value {
 #[test]
 fn prepared_sections_pass_on_the_stand_ins_and_say_so() {
     let scratch = Scratch::default();
-    let sections = "doctor,kernels,tokens,graph,forwards,ahead,nccl_one,join_alone,nccl_two,abort,watchdog,graph_collective,latency";
+    let sections = "doctor,kernels,tokens,graph,forwards,ahead,nccl_one,join_alone,nccl_two,abort,conventional,watchdog,graph_collective,latency";
     let mut command = script(&scratch, env!("CARGO_BIN_EXE_device-rank"), sections);
     let (code, lines, errors) = output(standin().lend(&mut command, 2));
     assert_eq!(code, 0, "{lines} {errors}");

@@ -87,6 +87,12 @@ impl<D: Device> DeviceBackend<D> {
         Self { device, cache }
     }
 
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
     fn run<'a>(&mut self, operation: impl Operation<'a, D::Buffer>) -> Result<(), BackendError>
     where
         D::Buffer: 'a,

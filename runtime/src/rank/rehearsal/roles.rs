@@ -84,7 +84,9 @@ impl Rehearsed for Prefill {
 /// The input that brings a fact; a tick is none.
 pub(super) fn input<R: Rehearsed>(fact: FactOf<R>) -> Option<Input> {
     match fact {
-        Fact::Retired { forward, tokens } => Some(Input::Retired { forward, tokens, micros: 0 }),
+        Fact::Retired { forward, tokens } => {
+            Some(Input::Retired { forward, tokens, micros: 0, gap_micros: 0 })
+        }
         Fact::Copied(copy) => Some(Input::Copied(copy)),
         Fact::Submitted(arrival) => Some(R::arrives(arrival)),
         Fact::AbortWanted(request) => Some(Input::Front(FrontToRank::Abort { request: request.0 })),
