@@ -12,6 +12,7 @@ fn device_without_its_driver_is_an_error_that_says_what_to_install() {
     assert_eq!(Cuda::open(0).err(), Some(CudaError::Missing(missing.clone())));
     let advice = match missing {
         Missing::DriverLibrary => "install the NVIDIA driver",
+        Missing::OldDriver { .. } => "install a newer NVIDIA driver",
         Missing::Driver(_) | Missing::Device => "nvidia-smi",
         Missing::CollectiveLibrary | Missing::CollectiveName(_) => panic!("NCCL is not part of a device"),
     };
@@ -24,7 +25,7 @@ fn collectives_without_nccl_are_an_error_that_says_what_to_install() {
         let advice = match missing {
             Missing::CollectiveLibrary => "install NCCL",
             Missing::CollectiveName(_) => "libnccl.so.2",
-            Missing::DriverLibrary | Missing::Driver(_) | Missing::Device => {
+            Missing::DriverLibrary | Missing::Driver(_) | Missing::OldDriver { .. } | Missing::Device => {
                 panic!("a device is not asked for")
             }
         };

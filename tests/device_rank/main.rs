@@ -79,14 +79,20 @@ fn run(words: &[&str]) -> Result<String, Box<dyn Error>> {
     }
 }
 
-/// What the device computes, and how far that is from plain arithmetic.
+/// What the device computes, and how far each kernel is from plain arithmetic; an error if one is farther than it may be.
 fn kernels(cuda: &mut Cuda) -> Result<String, Box<dyn Error>> {
     let outcome = sample::compute(cuda, INDICES[0])?;
     let reference = sample::reference(INDICES[0]);
+    let findings = outcome.findings();
+    let wrong: Vec<_> = findings.iter().filter(|finding| !finding.holds()).collect();
+    if !wrong.is_empty() {
+        return Err(format!("kernels that differ from plain arithmetic: {wrong:?}").into());
+    }
     Ok(json!({
         "device": cuda.name()?,
         "largest_error": outcome.largest_error(&reference),
         "tokens_equal": outcome.tokens == reference.1,
+        "kernels": findings,
         "outcome": outcome,
     })
     .to_string())

@@ -1,10 +1,31 @@
-//! A computation of several kernels, the same on every [`Device`]: what two devices are compared by.
+//! A computation of every kernel, the same on every [`Device`]: what two devices are compared by, and each kernel with
+//! what plain arithmetic gives.
+//!
+//! Several kernels follow one another, as in a forward; the others have inputs of their own, so that an error is that of
+//! one kernel. All can be captured in a graph: what a kernel changes in place is written anew in every run.
+//!
+//! Reading order: the kernels that follow one another are here, [`alone`] lists the others and compares them; they are in
+//! [`rows`], [`paged`] and [`choice`], with inputs of [`numbers`].
 
+mod alone;
+mod choice;
+mod numbers;
+mod paged;
+mod rows;
+
+use std::collections::BTreeMap;
+
+use lockstep_kernels::element::bytes_of;
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens};
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::operations::rows::{GatherRows, RmsNorm, SiluMul};
-use lockstep_kernels::{Buffer, Device, Element};
+use lockstep_kernels::{Buffer, Device, Element, Plain};
 use serde::{Deserialize, Serialize};
+
+use alone::{Alone, largest_error};
+use numbers::{bfloats, floats};
+
+pub use alone::Finding;
 
 const ROWS: u32 = 3;
 const WIDTH: u32 = 96;
@@ -22,6 +43,8 @@ pub struct Outcome {
     pub logits: Vec<u32>,
     /// `[ROWS]`.
     pub tokens: Vec<u32>,
+    /// What the kernels with inputs of their own have written, in words of 32 bits.
+    pub written: BTreeMap<String, Vec<u32>>,
 }
 
 /// The computation's buffers on a device.
@@ -40,11 +63,12 @@ pub struct Sample<B> {
     pub outputs: Outputs<B>,
 }
 
-/// What the computation writes last.
+/// What the computation writes last, and the kernels with inputs of their own.
 #[derive(Debug)]
 pub struct Outputs<B> {
     logits: B,
     tokens: B,
+    alone: Alone<B>,
 }
 
 impl<B: Buffer> Sample<B> {
@@ -66,17 +90,18 @@ impl<B: Buffer> Sample<B> {
             outputs: Outputs {
                 logits: zeros(device, ROWS * OUTPUTS)?,
                 tokens: device.upload(&[0u32; ROWS as usize])?,
+                alone: Alone::upload(device)?,
             },
         })
     }
 
-    /// Embeddings, a norm, a linear map, a gate and a choice, one after another.
+    /// Embeddings, a norm, a linear map, a gate and a choice, one after another; then the kernels alone.
     ///
     /// # Errors
     /// The device's.
     pub fn run<D: Device<Buffer = B>>(&mut self, device: &mut D) -> Result<(), D::Error> {
         let Self { table, weight, ones, indices, rows, normed, mapped, bids, outputs } = self;
-        let Outputs { logits, tokens } = outputs;
+        let Outputs { logits, tokens, alone } = outputs;
         device.run(GatherRows { output: rows, table, indices, entries: ENTRIES, width: WIDTH })?;
         let (input, width) = (&*rows, WIDTH);
         device.run(RmsNorm { output: normed, input, weight: ones, rows: ROWS, width, epsilon: EPSILON })?;
@@ -84,18 +109,23 @@ impl<B: Buffer> Sample<B> {
         device.run(Matmul { output: mapped, input, weight, rows: ROWS, outputs, inputs: WIDTH })?;
         device.run(SiluMul { output: logits, gate: mapped, up: mapped, count: ROWS * OUTPUTS })?;
         device.run(Argmax { bids, logits, rows: ROWS, width: OUTPUTS, first_token: 0 })?;
-        device.run(ChosenTokens { tokens, bids, rows: ROWS })
+        device.run(ChosenTokens { tokens, bids, rows: ROWS })?;
+        alone.run(device)
     }
 }
 
-impl<B> Outputs<B> {
+impl<B: Buffer> Outputs<B> {
     /// Downloads them.
     ///
     /// # Errors
     /// The device's.
     pub fn outcome<D: Device<Buffer = B>>(&self, device: &mut D) -> Result<Outcome, D::Error> {
         let logits = device.download::<f32>(&self.logits)?.into_iter().map(f32::to_bits).collect();
-        Ok(Outcome { logits, tokens: device.download(&self.tokens)? })
+        let mut written = BTreeMap::new();
+        for (name, buffer) in self.alone.written() {
+            written.insert(name, u32::all_of(&device.download_bytes(buffer)?));
+        }
+        Ok(Outcome { logits, tokens: device.download(&self.tokens)?, written })
     }
 }
 
@@ -112,7 +142,7 @@ pub fn compute<D: Device>(device: &mut D, indices: [u32; 3]) -> Result<Outcome, 
 /// The outcome as plain arithmetic gives it, in `f64`: logits, tokens.
 #[must_use]
 pub fn reference(indices: [u32; 3]) -> (Vec<f64>, Vec<u32>) {
-    let (table, weight) = (widened(ENTRIES * WIDTH), widened(OUTPUTS * WIDTH));
+    let (table, weight) = (bfloats(&bf16(ENTRIES * WIDTH)), bfloats(&bf16(OUTPUTS * WIDTH)));
     let logits_of = |index: u32| -> Vec<f64> {
         let row = &table[(index * WIDTH) as usize..][..WIDTH as usize];
         let mean_square = row.iter().map(|x| x * x).sum::<f64>() / f64::from(WIDTH);
@@ -132,21 +162,15 @@ impl Outcome {
     /// The largest difference from the reference, beside the reference's size.
     #[must_use]
     pub fn largest_error(&self, (logits, _): &(Vec<f64>, Vec<u32>)) -> f64 {
-        let found = self.logits.iter().map(|&bits| f64::from(f32::from_bits(bits)));
-        found
-            .zip(logits)
-            .map(|(found, logit)| (found - logit).abs() / (logit.abs() + 1.0))
-            .fold(0.0, f64::max)
+        largest_error(&floats(&bytes_of(&self.logits)), logits)
     }
-}
 
-fn widened(count: u32) -> Vec<f64> {
-    let bits = bf16(count);
-    bits.as_chunks::<2>()
-        .0
-        .iter()
-        .map(|&half| f32::from_bits(u32::from(u16::from_le_bytes(half)) << 16).into())
-        .collect()
+    /// What each kernel with inputs of its own is off by.
+    #[must_use]
+    pub fn findings(&self) -> Vec<Finding> {
+        let words = |name: &str| self.written.get(name).map_or_else(Vec::new, |words| bytes_of(words));
+        alone::expected().into_iter().map(|expected| expected.beside(&words(&expected.name))).collect()
+    }
 }
 
 /// As many numbers between -2 and 2 as bfloat16, the same every time.

@@ -100,7 +100,7 @@ API int lockstep_standin_driver() { return 1; }
 API int cuInit(unsigned) { return SUCCESS; }
 
 API int cuDriverGetVersion(int* version) {
-    *version = DRIVER_VERSION;
+    *version = static_cast<int>(setting("STANDIN_DRIVER", DRIVER_VERSION));
     return SUCCESS;
 }
 

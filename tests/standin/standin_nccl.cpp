@@ -359,6 +359,10 @@ API int ncclCommInitRankConfig(void** handle, int ranks, Identity identity, int 
     if (config->magic != MAGIC || rank < 0 || rank >= ranks || ranks > MAX_RANKS || device_of(&device) != 0) {
         return INVALID_ARGUMENT;
     }
+    const char* const refuses = std::getenv("STANDIN_REFUSES_NCCL");
+    if (refuses != nullptr && std::atoi(refuses) == device) {
+        return SYSTEM_ERROR;
+    }
     Shared* const shared = attach(identity.path);
     if (shared == nullptr) {
         return SYSTEM_ERROR;

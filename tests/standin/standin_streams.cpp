@@ -140,6 +140,9 @@ API int cuGraphInstantiateWithFlags(void** executable, void* graph, unsigned lon
     if (!found) {
         return INVALID_HANDLE;
     }
+    if (current != nullptr && current->ordinal == setting("STANDIN_REFUSES_GRAPHS", -1)) {
+        return NOT_SUPPORTED;
+    }
     *executable = driver().executable.add(std::make_shared<Graph>(*found));
     return SUCCESS;
 }

@@ -2,6 +2,7 @@
 //!
 //! cudarc panics when it cannot load a library, so each library is looked for here before cudarc first needs it.
 
+use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 
 use cudarc::{driver, nccl};
@@ -19,6 +20,9 @@ const FOLDERS: [&str; 6] = [
     "/usr/lib",
 ];
 
+/// The CUDA version of the kernels' PTX: major, minor. A driver runs what is as old as itself.
+const NEEDED: (i32, i32) = (13, 0);
+
 /// What a device run lacks on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Missing {
@@ -30,6 +34,15 @@ pub enum Missing {
     /// A driver that starts.
     #[error("the CUDA driver does not start ({0}); see what nvidia-smi says")]
     Driver(driver::DriverError),
+    /// A driver that is new enough.
+    #[error(
+        "the CUDA driver runs CUDA {}.{}, and the kernels need {}.{}; install a newer NVIDIA driver, or run on the CPU",
+        found.0, found.1, NEEDED.0, NEEDED.1
+    )]
+    OldDriver {
+        /// What it runs: major, minor.
+        found: (i32, i32),
+    },
     /// A device.
     #[error("the CUDA driver finds no device; see what nvidia-smi says, and check CUDA_VISIBLE_DEVICES")]
     Device,
@@ -46,7 +59,7 @@ pub enum Missing {
     CollectiveName(PathBuf),
 }
 
-/// The number of devices, at least 1, if the driver is installed, starts and finds one.
+/// The number of devices, at least 1, if the driver is installed, starts, is new enough and finds one.
 ///
 /// # Errors
 /// The first thing that is missing. Never panics for a missing library.
@@ -56,8 +69,20 @@ pub fn device_count() -> Result<usize, Missing> {
         return Err(Missing::DriverLibrary);
     }
     driver::result::init().map_err(Missing::Driver)?;
+    let found = driver_version()?;
+    if found < NEEDED {
+        return Err(Missing::OldDriver { found });
+    }
     let count = driver::result::device::get_count().map_err(Missing::Driver)?;
     usize::try_from(count).ok().filter(|&count| count > 0).ok_or(Missing::Device)
+}
+
+/// The newest CUDA version that the driver runs: major, minor. The driver has started.
+pub(super) fn driver_version() -> Result<(i32, i32), Missing> {
+    let mut version: c_int = 0;
+    // SAFETY: the library is present, and writes into `version` alone.
+    unsafe { driver::sys::cuDriverGetVersion(&raw mut version) }.result().map_err(Missing::Driver)?;
+    Ok((version / 1000, version % 1000 / 10))
 }
 
 /// Checks that NCCL is installed, under the name that cudarc loads it by.

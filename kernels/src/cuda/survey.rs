@@ -2,11 +2,11 @@
 
 use std::ffi::c_int;
 
-use cudarc::driver::sys::{self, CUdevice_attribute};
+use cudarc::driver::sys::CUdevice_attribute;
 use cudarc::driver::{DriverError, result};
 use cudarc::nccl;
 
-use super::available::{Missing, collectives_available, device_count};
+use super::available::{self, Missing, collectives_available, device_count};
 
 /// A device, as the driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,13 +24,10 @@ pub struct DeviceFacts {
 /// The newest CUDA version that the driver runs: major, minor.
 ///
 /// # Errors
-/// If the driver or a device is missing.
+/// If the driver or a device is missing, or the driver is too old.
 pub fn driver_version() -> Result<(i32, i32), Missing> {
     device_count()?;
-    let mut version: c_int = 0;
-    // SAFETY: the library is present, and writes into `version` alone.
-    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(Missing::Driver)?;
-    Ok((version / 1000, version % 1000 / 10))
+    available::driver_version()
 }
 
 /// Every device.

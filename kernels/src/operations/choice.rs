@@ -1,7 +1,7 @@
 //! The next tokens, over a vocabulary that the ranks share out; and the ranks' minimum.
 //!
-//! A token's bid is 64 bits that order as tokens are preferred, so [`VoteMin`] combines the ranks' bids and their votes
-//! in one reduction of the forward's stream: append the bids to the vote.
+//! A token's bid is 64 bits that order as tokens are preferred, so that bids combine by the minimum by which votes do. Between devices that
+//! is the communicator's ([`Reduction::Min`](crate::Reduction)); [`VoteMin`] is for ranks whose words lie in one device's memory, as in tests.
 
 use super::Operation;
 use super::rows::a_block_a_row;

@@ -6,7 +6,9 @@ use lockstep_kernels::operations::attention::{Attention, tile_limit, tiles};
 use lockstep_kernels::operations::paged::{CacheShape, Places};
 use lockstep_kernels::{Device, Element};
 
-use crate::common::{bits, cpu, download, floats, junk, upload};
+use crate::common::{
+    CACHES, ORDERS, SEEDS, bits, cpu, download, floats, in_every_order, junk, pairs, upload,
+};
 use crate::numbers::{Random, assert_close};
 
 const TOLERANCE: f64 = 4e-6;
@@ -26,9 +28,16 @@ pub(crate) struct Row {
     pub(crate) end: u32,
 }
 
-/// Few pages that hold several spans of keys, or one of a single element; groups of 1, 2 and 4 heads.
-pub(crate) const MODELS: [Model; 4] =
-    [model(8, 2, 2, 2), model(3, 4, 2, 16), model(16, 8, 2, 40), model(1, 2, 1, 64)];
+/// Pages that hold a span of keys and more, a part of one, or a single position; groups of 1 to 4 heads; heads of two
+/// elements and of as many as a block has threads (128).
+pub(crate) const MODELS: [Model; 6] = [
+    model(8, 2, 2, 2),
+    model(3, 4, 2, 16),
+    model(16, 8, 2, 40),
+    model(1, 2, 1, 64),
+    model(4, 3, 1, 6),
+    model(64, 2, 1, 128),
+];
 
 const fn model(page_size: u32, heads: u32, kv_heads: u32, head_dim: u32) -> Model {
     Model { shape: CacheShape { pages: 40, layers: 2, page_size, kv_heads, head_dim }, heads }
@@ -64,8 +73,8 @@ impl Model {
     }
 
     /// A cache whose unwritten positions are NaN, as a fresh one's; those of `rows` are written.
-    pub(crate) fn cache(self, element: Element, rows: &[Row]) -> Vec<f32> {
-        let content = Random(5).exact(self.elements(), element);
+    pub(crate) fn cache(self, element: Element, rows: &[Row], seed: u64) -> Vec<f32> {
+        let content = Random(seed).exact(self.elements(), element);
         let mut cache = vec![f32::NAN; content.len()];
         for row in rows {
             for (position, kv_head, side) in self.slots(row.end) {
@@ -166,30 +175,42 @@ impl Model {
     }
 }
 
-/// A whole prompt, a chunk of another that starts within a page, and a decode, at most as long as 20 pages.
-fn mixed_rows(model: Model) -> Vec<Row> {
-    let longest = (model.shape.page_size * 20).min(70);
+/// The positions of most rows here: 20 pages, or 70.
+fn longest(model: Model) -> u32 {
+    (model.shape.page_size * 20).min(70)
+}
+
+/// A whole prompt, a chunk of another that starts within a page, and a decode; other pages and queries for each seed.
+fn mixed_rows(model: Model, seed: u32) -> Vec<Row> {
+    let longest = longest(model);
     vec![
-        model.row(0, 0, longest / 2),
-        model.row(2, longest / 3, longest),
-        Row { pages: model.row(2, 0, longest).pages, start: 2, end: 3 },
+        model.row(seed, 0, longest / 2),
+        model.row(seed + 2, longest - 8, longest),
+        Row { pages: model.row(seed + 2, 0, longest).pages, start: 2, end: 3 },
     ]
+}
+
+/// Decodes at the edges of spans of 32 keys, and a prompt of one position.
+fn edge_rows(model: Model, seed: u32) -> Vec<Row> {
+    let ends = [1, 31, 32, 33, 64, 65].into_iter().filter(|end| *end <= longest(model));
+    (seed..).zip(ends).map(|(number, end)| model.row(number, end - 1, end)).collect()
 }
 
 #[test]
 fn attention_is_the_softmax_over_the_listed_pages_in_any_thread_order() {
     let mut cpu = cpu();
-    for (model, order) in MODELS.into_iter().zip(0..) {
-        for element in [Element::F32, Element::Bf16] {
-            cpu.order_threads(order);
-            let rows = mixed_rows(model);
-            let cache = model.cache(element, &rows);
-            let found = model.attend(&mut cpu, (element, &cache), &rows, model.limit()).expect("a launch");
+    for ((model, element), seed) in pairs(pairs(MODELS, CACHES), SEEDS) {
+        for rows in [mixed_rows, edge_rows].map(|rows| rows(model, u32::try_from(seed).expect("small"))) {
+            let cache = model.cache(element, &rows, seed);
+            let case = format!("{model:?}, {element}, seed {seed}, {rows:?}");
+            let found = in_every_order(&mut cpu, &case, |cpu| {
+                model.attend(cpu, (element, &cache), &rows, model.limit()).expect("a launch")
+            });
             let places =
-                rows.iter().flat_map(|row| (row.start..row.end).map(|position| (&row.pages, position)));
+                rows.iter().flat_map(|row| (row.start..row.end).map(move |position| (&row.pages, position)));
             let expected: Vec<f64> =
                 places.flat_map(|(pages, position)| model.expected(&cache, pages, position)).collect();
-            assert_close(&found, &expected, TOLERANCE, &format!("{model:?}, {element}, order {order}"));
+            assert_close(&found, &expected, TOLERANCE, &case);
         }
     }
 }
@@ -197,39 +218,47 @@ fn attention_is_the_softmax_over_the_listed_pages_in_any_thread_order() {
 #[test]
 fn attention_gives_the_same_bits_in_any_tiles_company_and_thread_order() {
     let mut cpu = cpu();
-    let model = MODELS[1];
-    let rows = mixed_rows(model);
-    let cache = model.cache(Element::F32, &rows);
-    let mut run = |order, rows: &[Row], limit| {
-        cpu.order_threads(order);
-        bits(&model.attend(&mut cpu, (Element::F32, &cache), rows, limit).expect("a launch"))
-    };
-    let together = run(0, &rows, 8);
-    for limit in [1, 3, 5] {
-        assert!(run(limit, &rows, limit) == together, "tiles of {limit}");
+    let models = [(MODELS[0], Element::F32), (MODELS[1], Element::F32), (MODELS[4], Element::Bf16)];
+    for ((model, element), seed) in models.into_iter().zip(SEEDS) {
+        let rows = mixed_rows(model, u32::try_from(seed).expect("small"));
+        let cache = model.cache(element, &rows, seed);
+        let case = format!("{model:?}, {element}, seed {seed}");
+        let mut run = |order, rows: &[Row], limit| {
+            cpu.order_threads(order);
+            bits(&model.attend(&mut cpu, (element, &cache), rows, limit).expect("a launch"))
+        };
+        let together = run(0, &rows, 8);
+        for (order, limit) in pairs(ORDERS, [1, 3, 5, 8]) {
+            assert!(run(order, &rows, limit) == together, "{case}: tiles of {limit}, order {order}");
+        }
+        for order in ORDERS {
+            let alone = rows.iter().flat_map(|row| run(order, std::slice::from_ref(row), 8));
+            assert!(alone.eq(together.iter().copied()), "{case}: rows alone, order {order}");
+        }
     }
-    let alone: Vec<u32> =
-        (7..).zip(&rows).flat_map(|(order, row)| run(order, std::slice::from_ref(row), 8)).collect();
-    assert!(alone == together, "rows alone");
 }
 
 #[test]
 fn attention_of_a_prefill_has_the_bits_of_its_chunks_and_of_decode() {
     let mut cpu = cpu();
-    let model = MODELS[2];
-    let row = model.row(0, 0, 70);
-    let cache = model.cache(Element::Bf16, std::slice::from_ref(&row));
-    let mut run = |start, end| {
-        let part = Row { start, end, ..row.clone() };
-        bits(&model.attend(&mut cpu, (Element::Bf16, &cache), &[part], 8).expect("a launch"))
-    };
-    let whole = run(0, 70);
-    let chunks = [(0, 3), (3, 32), (32, 65), (65, 70)].map(|(start, end)| run(start, end)).concat();
-    assert!(chunks == whole, "chunks");
-    for position in [0, 1, 30, 31, 32, 33, 63, 64, 69] {
-        let width = model.query_width();
-        let decoded = run(position, position + 1);
-        assert!(decoded == whole[position as usize * width..][..width], "decode of position {position}");
+    let models = [(MODELS[0], Element::F32), (MODELS[2], Element::Bf16), (MODELS[4], Element::F32)];
+    for ((model, element), seed) in models.into_iter().zip(SEEDS) {
+        let row = model.row(u32::try_from(seed).expect("small"), 0, 70);
+        let cache = model.cache(element, std::slice::from_ref(&row), seed);
+        let case = format!("{model:?}, {element}, seed {seed}");
+        let mut run = |start, end| {
+            let part = Row { start, end, ..row.clone() };
+            bits(&model.attend(&mut cpu, (element, &cache), &[part], 8).expect("a launch"))
+        };
+        let whole = run(0, 70);
+        let chunks = [(0, 3), (3, 32), (32, 65), (65, 70)].map(|(start, end)| run(start, end)).concat();
+        assert!(chunks == whole, "{case}: chunks");
+        for position in [0, 1, 30, 31, 32, 33, 63, 64, 69] {
+            let width = model.query_width();
+            let decoded = run(position, position + 1);
+            let expected = &whole[position as usize * width..][..width];
+            assert!(decoded == *expected, "{case}: decode of position {position}");
+        }
     }
 }
 
@@ -237,15 +266,20 @@ fn attention_of_a_prefill_has_the_bits_of_its_chunks_and_of_decode() {
 fn attention_that_misses_a_page_is_nan() {
     let mut cpu = cpu();
     let model = MODELS[0];
-    let row = model.row(0, 30, 40);
-    let cache = model.cache(Element::F32, std::slice::from_ref(&row));
-    let beyond =
-        Row { pages: vec![row.pages[0], 40, row.pages[2], row.pages[3], row.pages[4]], ..row.clone() };
-    let short = Row { pages: row.pages[..3].to_vec(), ..row.clone() };
-    let far = Row { start: u32::MAX - 2, end: u32::MAX - 1, ..row };
-    for row in [beyond, short, far] {
-        let found = model.attend(&mut cpu, (Element::F32, &cache), &[row], 4).expect("a launch");
-        assert!(found.iter().all(|value| value.is_nan()), "{found:?}");
+    for (element, seed) in pairs(CACHES, SEEDS) {
+        let row = model.row(u32::try_from(seed).expect("small"), 30, 40);
+        let cache = model.cache(element, std::slice::from_ref(&row), seed);
+        let beyond =
+            Row { pages: vec![row.pages[0], 40, row.pages[2], row.pages[3], row.pages[4]], ..row.clone() };
+        let short = Row { pages: row.pages[..3].to_vec(), ..row.clone() };
+        let far = Row { start: u32::MAX - 2, end: u32::MAX - 1, ..row };
+        for row in [beyond, short, far] {
+            let case = format!("{element}, {row:?}");
+            let found = in_every_order(&mut cpu, &case, |cpu| {
+                model.attend(cpu, (element, &cache), std::slice::from_ref(&row), 4).expect("a launch")
+            });
+            assert!(found.iter().all(|value| value.is_nan()), "{case}: {found:?}");
+        }
     }
 }
 
@@ -254,10 +288,13 @@ fn attention_leaves_out_tiles_that_do_not_fit() {
     let mut cpu = cpu();
     let model = MODELS[1];
     let row = model.row(0, 0, 3);
-    let cache = model.cache(Element::F32, std::slice::from_ref(&row));
+    let cache = model.cache(Element::F32, std::slice::from_ref(&row), 5);
     // In turn: larger than the limit, then one position, then backwards, then beyond the batch.
     let tiles = [0, 2, 3, 1, 4];
-    let found = model.attend_tiles(&mut cpu, (Element::F32, &cache), &[row], (&tiles, 1)).expect("a launch");
+    let found = in_every_order(&mut cpu, "tiles that do not fit", |cpu| {
+        let rows = std::slice::from_ref(&row);
+        model.attend_tiles(cpu, (Element::F32, &cache), rows, (&tiles, 1)).expect("a launch")
+    });
     let (left_out, last) = found.split_at(2 * model.query_width());
     assert!(left_out.iter().all(|value| *value == f32::MAX), "{left_out:?}");
     assert!(last.iter().all(|value| value.abs() < 1.0), "{last:?}");

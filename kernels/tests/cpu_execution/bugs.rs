@@ -1,93 +1,155 @@
 //! What running the sources on the CPU must catch: every barrier taken away, threads that skip one, accesses beyond a
 //! buffer; and broken rules of the dialect, in probes of one warp.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use lockstep_kernels::call::Argument;
 use lockstep_kernels::cpu::{Compiler, Cpu, CpuBuffer, CpuError, Program, Sanitizers, Source};
-use lockstep_kernels::operations::choice::{Argmax, VoteMin};
+use lockstep_kernels::operations::choice::{Argmax, Sample, VoteMin};
 use lockstep_kernels::operations::matmul::Matmul;
-use lockstep_kernels::operations::rows::RmsNorm;
-use lockstep_kernels::{Device, Element, Kernel, Launch};
+use lockstep_kernels::operations::rows::{AddRmsNorm, RmsNorm};
+use lockstep_kernels::{Architecture, Device, Element, Entry, Kernel, Launch};
 
 use crate::attention::{MODELS, Row};
 use crate::common::{ORDERS, compiler, junk, upload};
 
 const BARRIER: &str = "__syncthreads();";
+/// What every wait of the dialect begins with, and of PTX.
+const WAIT: &str = "__sync";
+const PTX_WAITS: [&str; 2] = ["bar.", "barrier."];
 
-/// A kernel's source; that of the norm with the header in place, because its barrier is there.
-fn source(kernel: Kernel) -> Source {
-    let mut source = Source::of(kernel).expect("a committed source");
-    if kernel == Kernel::RmsNorm {
-        let header = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/cuda/reduce.cuh"));
-        let header = header.expect("a committed header").replace("#pragma once", "");
-        source.text = source.text.replace("#include \"reduce.cuh\"", &header);
-    }
-    source
+/// A file with barriers: how many, and the kernels that meet them.
+struct Barriers {
+    file: &'static str,
+    count: usize,
+    cases: &'static [(Kernel, Case)],
+}
+
+const BARRIERS: [Barriers; 5] = [
+    Barriers {
+        file: "reduce.cuh",
+        count: 1,
+        cases: &[(Kernel::RmsNorm, rmsnorm), (Kernel::AddRmsNorm, add_rmsnorm)],
+    },
+    Barriers {
+        file: "matmul.cu",
+        count: 2,
+        cases: &[(Kernel::Gemv, |cpu| matmul(cpu, 1)), (Kernel::Gemm, |cpu| matmul(cpu, 2))],
+    },
+    Barriers { file: "attention.cu", count: 3, cases: &[(Kernel::Attention, attention)] },
+    Barriers { file: "choice.cu", count: 1, cases: &[(Kernel::Argmax, argmax), (Kernel::Sample, sample)] },
+    Barriers { file: "vote_min.cu", count: 1, cases: &[(Kernel::VoteMin, vote_min)] },
+];
+
+/// One launch of a kernel in a shape in which every barrier matters.
+type Case = fn(&mut Cpu) -> Result<(), CpuError>;
+
+fn rmsnorm(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let (mut output, input) = (junk(cpu, 400), upload(cpu, &[1.0_f32; 400]));
+    let weight = upload(cpu, &[1.0_f32; 200]);
+    cpu.run(RmsNorm {
+        output: &mut output,
+        input: &input,
+        weight: &weight,
+        rows: 2,
+        width: 200,
+        epsilon: 1.0,
+    })
+}
+
+fn add_rmsnorm(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let (mut output, mut hidden) = (junk(cpu, 400), upload(cpu, &[1.0_f32; 400]));
+    let (summand, weight) = (upload(cpu, &[1.0_f32; 400]), upload(cpu, &[1.0_f32; 200]));
+    let (output, hidden) = (&mut output, &mut hidden);
+    let (summand, weight) = (&summand, &weight);
+    cpu.run(AddRmsNorm { output, hidden, summand, weight, rows: 2, width: 200, epsilon: 1.0 })
+}
+
+fn matmul(cpu: &mut Cpu, rows: u32) -> Result<(), CpuError> {
+    let (mut output, input) =
+        (junk(cpu, 17 * rows as usize), upload(cpu, &vec![1.0_f32; 300 * rows as usize]));
+    let weight = upload(cpu, &[1.0_f32; 17 * 300]);
+    cpu.run(Matmul { output: &mut output, input: &input, weight: &weight, rows, outputs: 17, inputs: 300 })
+}
+
+fn attention(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let model = MODELS[1];
+    let row = Row { start: 38, end: 40, ..model.row(0, 0, 40) };
+    let cache = model.cache(Element::F32, std::slice::from_ref(&row), 5);
+    model.attend(cpu, (Element::F32, &cache), &[row], 2).map(|_| ())
+}
+
+fn argmax(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let (mut bids, logits) = (upload(cpu, &[0_u64]), upload(cpu, &[1.0_f32; 100]));
+    cpu.run(Argmax { bids: &mut bids, logits: &logits, rows: 1, width: 100, first_token: 0 })
+}
+
+fn sample(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let (mut bids, logits) = (upload(cpu, &[0_u64]), upload(cpu, &[1.0_f32; 100]));
+    let (seeds, temperatures) = (upload(cpu, &[3_u64]), upload(cpu, &[1.0_f32]));
+    let (bids, logits, seeds, temperatures) = (&mut bids, &logits, &seeds, &temperatures);
+    cpu.run(Sample { bids, logits, seeds, temperatures, width: 100, first_token: 0 })
+}
+
+fn vote_min(cpu: &mut Cpu) -> Result<(), CpuError> {
+    let (mut output, votes) = (upload(cpu, &[0_u64; 33]), upload(cpu, &[1_u64; 7 * 33]));
+    cpu.run(VoteMin { output: &mut output, votes: &votes, ranks: 7, width: 33 })
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("cuda")
+}
+
+fn text_of(file: &str) -> String {
+    fs::read_to_string(folder().join(file)).expect("a committed source")
 }
 
 fn compile(source: Source) -> Program {
     compiler(Sanitizers::Off).compile(&[source]).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The source of a kernel with its barrier of this number replaced; `None` if it has fewer.
-fn mutant(kernel: Kernel, number: usize, replacement: &str) -> Option<Source> {
-    let mut source = source(kernel);
-    let (start, _) = source.text.match_indices(BARRIER).nth(number)?;
-    source.text.replace_range(start..start + BARRIER.len(), replacement);
-    Some(source)
+/// The source of a kernel with the barrier of this number in this file replaced: its own file, or a header, which is put
+/// in its place.
+fn mutant(kernel: Kernel, (file, number): (&str, usize), replacement: &str) -> Source {
+    let mut text = text_of(file);
+    let (start, _) = text.match_indices(BARRIER).nth(number).expect("a barrier of this number");
+    text.replace_range(start..start + BARRIER.len(), replacement);
+    let mut source = Source::of(kernel).expect("a committed source");
+    source.text = if source.name == file {
+        text
+    } else {
+        let include = format!("#include \"{file}\"");
+        assert!(source.text.contains(&include), "{kernel} does not include {file}");
+        source.text.replace(&include, &text.replace("#pragma once", ""))
+    };
+    source.name += &format!(" with another barrier {number} of {file}");
+    source
 }
 
-/// One launch of a kernel in a shape in which every barrier matters.
-type Case = fn(&mut Cpu) -> Result<(), CpuError>;
+/// Every kernel that meets a barrier, with that barrier replaced, and the case that must notice.
+fn mutants(replacement: &str) -> impl Iterator<Item = (Kernel, Source, Case)> {
+    let numbered = BARRIERS.into_iter().flat_map(|Barriers { file, count, cases }| {
+        (0..count).flat_map(move |number| cases.iter().map(move |case| ((file, number), case)))
+    });
+    numbered.map(move |(barrier, &(kernel, case))| (kernel, mutant(kernel, barrier, replacement), case))
+}
 
-const CASES: [(Kernel, Case); 5] = [
-    (Kernel::RmsNorm, |cpu| {
-        let (mut output, input) = (junk(cpu, 400), upload(cpu, &[1.0_f32; 400]));
-        let weight = upload(cpu, &[1.0_f32; 200]);
-        cpu.run(RmsNorm {
-            output: &mut output,
-            input: &input,
-            weight: &weight,
-            rows: 2,
-            width: 200,
-            epsilon: 1.0,
-        })
-    }),
-    (Kernel::Gemm, |cpu| {
-        let (mut output, input) = (junk(cpu, 34), upload(cpu, &[1.0_f32; 600]));
-        let weight = upload(cpu, &[1.0_f32; 17 * 300]);
-        cpu.run(Matmul {
-            output: &mut output,
-            input: &input,
-            weight: &weight,
-            rows: 2,
-            outputs: 17,
-            inputs: 300,
-        })
-    }),
-    (Kernel::Attention, |cpu| {
-        let model = MODELS[1];
-        let row = Row { start: 38, end: 40, ..model.row(0, 0, 40) };
-        let cache = model.cache(Element::F32, std::slice::from_ref(&row));
-        model.attend(cpu, (Element::F32, &cache), &[row], 2).map(|_| ())
-    }),
-    (Kernel::Argmax, |cpu| {
-        let (mut bids, logits) = (upload(cpu, &[0_u64]), upload(cpu, &[1.0_f32; 100]));
-        cpu.run(Argmax { bids: &mut bids, logits: &logits, rows: 1, width: 100, first_token: 0 })
-    }),
-    (Kernel::VoteMin, |cpu| {
-        let (mut output, votes) = (upload(cpu, &[0_u64; 33]), upload(cpu, &[1_u64; 7 * 33]));
-        cpu.run(VoteMin { output: &mut output, votes: &votes, ranks: 7, width: 33 })
-    }),
-];
+/// The waits of a source, outside its comments.
+fn waits(text: &str) -> usize {
+    let code = text.lines().filter_map(|line| line.split("//").next());
+    code.map(|code| code.matches(WAIT).count()).sum()
+}
 
 /// Reports of a changed kernel in every thread order.
-fn reports(source: Source, case: Case) -> Vec<String> {
+fn reports(kernel: Kernel, source: Source, case: Case) -> Vec<String> {
     let name = source.name.clone();
     let mut cpu = compile(source).start().expect("the program starts");
     let run = |order| {
         cpu.order_threads(order);
         let result = case(&mut cpu);
-        result.expect_err(&format!("{name}, order {order}: the bug is not caught")).to_string()
+        result.expect_err(&format!("{kernel} of {name}, order {order}: the bug is not caught")).to_string()
     };
     ORDERS.map(run).collect()
 }
@@ -97,38 +159,54 @@ fn is_race(report: &str) -> bool {
 }
 
 #[test]
+fn barriers_of_the_sources_are_those_that_are_dropped() {
+    let files = fs::read_dir(folder()).expect("the folder of sources");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("a plain name"));
+    let mut found: BTreeMap<String, usize> =
+        names.map(|name| (name.clone(), waits(&text_of(&name)))).collect();
+    found.retain(|_, waits| *waits > 0);
+    let dropped = BARRIERS.map(|of| (of.file.to_owned(), of.count)).into();
+    assert_eq!(found, dropped, "a barrier more or less: each needs a case in BARRIERS that misses it");
+}
+
+/// A header's barrier is met by whoever calls it, which the compiler knows best.
+#[test]
+fn barriers_of_the_ptx_are_met_by_kernels_with_a_case() {
+    let waits = |entry: &Entry| {
+        let ptx = entry.kernel().ptx(Architecture::Sm80);
+        let (_, body) = ptx.split_once(&format!(".entry {entry}(")).expect("the entry");
+        let body = body.split(".entry").next().unwrap_or_default();
+        body.split_whitespace().any(|word| PTX_WAITS.iter().any(|wait| word.starts_with(wait)))
+    };
+    let found: BTreeSet<Kernel> = Entry::all().filter(waits).map(Entry::kernel).collect();
+    let cases = BARRIERS.iter().flat_map(|of| of.cases.iter().map(|(kernel, _)| *kernel));
+    assert_eq!(found, cases.collect());
+}
+
+#[test]
 fn bug_dropped_barrier_is_reported_in_every_thread_order() {
-    let mut dropped = 0;
-    for (kernel, case) in CASES {
-        for number in 0.. {
-            let Some(mut source) = mutant(kernel, number, "") else { break };
-            source.name += &format!(" without barrier {number}");
-            dropped += 1;
-            for report in reports(source, case) {
-                assert!(is_race(&report), "{kernel}: {report}");
-            }
+    for (kernel, source, case) in mutants("") {
+        for report in reports(kernel, source, case) {
+            assert!(is_race(&report), "{kernel}: {report}");
         }
     }
-    assert_eq!(dropped, 8, "barriers in the sources: a new one needs a case here that misses it");
 }
 
 #[test]
 fn bug_divergent_barrier_is_reported_in_every_thread_order() {
-    for (kernel, case) in CASES {
-        let source = mutant(kernel, 0, "if (threadIdx.x < 16) __syncthreads();").expect("a barrier");
-        for report in reports(source, case) {
-            assert!(is_race(&report) || report.contains("divergence: of "), "{report}");
+    for (kernel, source, case) in mutants("if (threadIdx.x < 16) __syncthreads();") {
+        for report in reports(kernel, source, case) {
+            assert!(is_race(&report) || report.contains("divergence: of "), "{kernel}: {report}");
         }
     }
 }
 
 #[test]
 fn bug_early_return_before_a_barrier_is_reported() {
-    let mut source = source(Kernel::VoteMin);
+    let mut source = Source::of(Kernel::VoteMin).expect("a committed source");
     let before = "    minima[own] = element < width";
     source.text = source.text.replace(before, &format!("    if (element >= width) return;\n{before}"));
-    let [.., (_, case)] = CASES;
-    for report in reports(source, case) {
+    for report in reports(Kernel::VoteMin, source, vote_min) {
         let evidence = "of 224 threads, 7 wait at a barrier, 0 in a warp operation, 217 have returned";
         assert!(report.contains(evidence), "{report}");
     }

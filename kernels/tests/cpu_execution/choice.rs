@@ -4,8 +4,13 @@ use lockstep_kernels::Device;
 use lockstep_kernels::cpu::{Cpu, CpuBuffer};
 use lockstep_kernels::operations::choice::{Argmax, ChosenTokens, FollowTokens, NOT_FINITE, Sample, VoteMin};
 
-use crate::common::{ORDERS, cpu, download, upload};
-use crate::numbers::Random;
+use crate::common::{SEEDS, cpu, download, in_every_order, pairs, upload};
+use crate::numbers::{Random, assert_close};
+
+/// Numbers of rows, at the edges of a block of rows (256), and beyond.
+const ROWS: [usize; 6] = [1, 31, 255, 256, 257, 600];
+/// The error of a quotient and two logarithms in single precision.
+const DRAWN_TOLERANCE: f64 = 1e-6;
 
 fn size(of: usize) -> u32 {
     u32::try_from(of).expect("small")
@@ -22,19 +27,15 @@ fn minimum(cpu: &mut Cpu, votes: &[u64], ranks: u32) -> Vec<u64> {
 #[test]
 fn vote_min_is_the_minimum_over_ranks_in_any_thread_order() {
     let mut cpu = cpu();
-    for (ranks, width) in
-        [1, 2, 3, 5, 8, 9, 33].into_iter().flat_map(|ranks| [1, 31, 33, 100].map(|width| (ranks, width)))
-    {
-        for order in ORDERS {
-            cpu.order_threads(order);
-            let mut random = Random(order.into());
-            let votes: Vec<u64> = (0..ranks * width).map(|_| random.word()).collect();
-            let expected: Vec<u64> = (0..width)
-                .map(|element| votes.iter().skip(element).step_by(width).copied().min().expect("a rank"))
-                .collect();
-            let found = minimum(&mut cpu, &votes, size(ranks));
-            assert_eq!(found, expected, "{ranks} ranks, width {width}, order {order}");
-        }
+    for ((ranks, width), seed) in pairs(pairs([1, 2, 3, 5, 8, 9, 33], [1, 31, 32, 33, 100]), SEEDS) {
+        let mut random = Random(seed);
+        let votes: Vec<u64> = (0..ranks * width).map(|_| random.word()).collect();
+        let expected: Vec<u64> = (0..width)
+            .map(|element| votes.iter().skip(element).step_by(width).copied().min().expect("a rank"))
+            .collect();
+        let case = format!("{ranks} ranks, width {width}, seed {seed}");
+        let found = in_every_order(&mut cpu, &case, |cpu| minimum(cpu, &votes, size(ranks)));
+        assert_eq!(found, expected, "{case}");
     }
 }
 
@@ -62,9 +63,7 @@ fn chosen(
         bids.extend(download::<u64>(cpu, &own));
     }
     let bids = minimum(cpu, &bids, size(parts));
-    let (bids, mut tokens) = (upload(cpu, &bids), upload(cpu, &vec![7_u32; rows]));
-    cpu.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows: size(rows) }).expect("a launch");
-    download(cpu, &tokens)
+    tokens_of(cpu, &bids)
 }
 
 fn greedy(cpu: &mut Cpu, parts: usize, width: usize, logits: &[f32]) -> Vec<u32> {
@@ -74,28 +73,55 @@ fn greedy(cpu: &mut Cpu, parts: usize, width: usize, logits: &[f32]) -> Vec<u32>
     })
 }
 
+/// The tokens of rows after [`FollowTokens`].
+fn followed(cpu: &mut Cpu, own: &[u32], chosen: &[u32], follows: &[u32]) -> Vec<u32> {
+    let mut tokens = upload(cpu, own);
+    let (chosen, follows) = (upload(cpu, chosen), upload(cpu, follows));
+    cpu.run(FollowTokens { tokens: &mut tokens, chosen: &chosen, follows: &follows }).expect("a launch");
+    download(cpu, &tokens)
+}
+
 #[test]
 fn follow_tokens_replaces_those_of_rows_that_go_on_from_a_choice() {
     let mut cpu = cpu();
-    for rows in [1_u32, 31, 256, 257, 600] {
-        let mut random = Random(rows.into());
-        let choices = 1 + rows / 2;
+    for (rows, seed) in pairs(ROWS, SEEDS) {
+        let mut random = Random(seed);
+        let choices = 1 + size(rows) / 2;
         let chosen: Vec<u32> = (0..choices).map(|choice| 1000 + choice).collect();
         // Half of the numbers are beyond the choices, the first of those and the largest among them.
-        let mut number = || size((random.word() % 1000) as usize) % (2 * choices);
-        let mut follows: Vec<u32> = (0..rows).map(|_| number()).collect();
-        follows[rows as usize - 1] = u32::MAX;
+        let mut follows: Vec<u32> = (0..rows).map(|_| random.below(2 * choices)).collect();
+        follows[rows - 1] = u32::MAX;
         follows[0] = if rows > 1 { choices } else { 0 };
-        let own: Vec<u32> = (0..rows).collect();
+        let own: Vec<u32> = (0..size(rows)).collect();
         let expected: Vec<u32> = own
             .iter()
             .zip(&follows)
             .map(|(own, follows)| chosen.get(*follows as usize).copied().unwrap_or(*own))
             .collect();
-        let (mut tokens, chosen, follows) =
-            (upload(&mut cpu, &own), upload(&mut cpu, &chosen), upload(&mut cpu, &follows));
-        cpu.run(FollowTokens { tokens: &mut tokens, chosen: &chosen, follows: &follows }).expect("a launch");
-        assert_eq!(download::<u32>(&mut cpu, &tokens), expected, "{rows} rows");
+        let case = format!("{rows} rows, seed {seed}");
+        let found = in_every_order(&mut cpu, &case, |cpu| followed(cpu, &own, &chosen, &follows));
+        assert_eq!(found, expected, "{case}");
+    }
+}
+
+fn tokens_of(cpu: &mut Cpu, bids: &[u64]) -> Vec<u32> {
+    let mut tokens = upload(cpu, &vec![7_u32; bids.len()]);
+    let (bids, rows) = (upload(cpu, bids), size(bids.len()));
+    cpu.run(ChosenTokens { tokens: &mut tokens, bids: &bids, rows }).expect("a launch");
+    download(cpu, &tokens)
+}
+
+#[test]
+fn chosen_tokens_are_the_lower_halves_of_bids() {
+    let mut cpu = cpu();
+    for (rows, seed) in pairs(ROWS, SEEDS) {
+        let mut random = Random(seed);
+        // Every fourth bid is that of a row which is not finite.
+        let bids: Vec<u64> = (0..rows).map(|row| if row % 4 == 3 { 0 } else { random.word() }).collect();
+        let token = |bid: &u64| if *bid == 0 { NOT_FINITE } else { halves(*bid).1 };
+        let case = format!("{rows} rows, seed {seed}");
+        let found = in_every_order(&mut cpu, &case, |cpu| tokens_of(cpu, &bids));
+        assert_eq!(found, bids.iter().map(token).collect::<Vec<_>>(), "{case}");
     }
 }
 
@@ -113,16 +139,22 @@ fn first_highest(row: &[f32]) -> u32 {
 #[test]
 fn argmax_is_the_first_highest_logit_over_any_parts_and_thread_order() {
     let mut cpu = cpu();
-    for (width, parts) in [(1, 1), (33, 1), (64, 2), (300, 3), (1024, 4), (1000, 1)] {
-        for order in ORDERS {
-            cpu.order_threads(order);
-            // Few different values, so that there are ties within and across parts; all of a row may be negative.
-            let mut random = Random(order.into());
-            let logits: Vec<f32> = (0..5 * width).map(|_| (random.float() * 3.0).round() - 3.0).collect();
-            let expected: Vec<u32> = logits.chunks(width).map(first_highest).collect();
-            let found = greedy(&mut cpu, parts, width, &logits);
-            assert_eq!(found, expected, "width {width} in {parts} parts, order {order}");
+    let shapes = [(1, 1), (31, 1), (33, 1), (64, 2), (256, 1), (257, 1), (300, 3), (1024, 4), (1000, 1)];
+    for (((width, parts), rows), seed) in pairs(pairs(shapes, [1, 5]), SEEDS) {
+        // Few different values, so that there are ties within and across parts; with the first seed all are negative. The
+        // highest is at two drawn places, so that no part of a row is beside the point.
+        let (mut random, highest) = (Random(seed), 2.0 * seed as f32 - 2.5);
+        let mut logits: Vec<f32> =
+            (0..rows * width).map(|_| (random.float() * 3.0).round() - 3.5 + highest).collect();
+        for row in logits.chunks_mut(width) {
+            for _ in 0..2 {
+                row[random.below(size(width)) as usize] = highest;
+            }
         }
+        let expected: Vec<u32> = logits.chunks(width).map(first_highest).collect();
+        let case = format!("{rows} rows, width {width} in {parts} parts, seed {seed}");
+        let found = in_every_order(&mut cpu, &case, |cpu| greedy(cpu, parts, width, &logits));
+        assert_eq!(found, expected, "{case}");
     }
 }
 
@@ -174,18 +206,91 @@ fn sampled_each(
     })
 }
 
+/// The upper and the lower half of a word.
+fn halves(word: u64) -> (u32, u32) {
+    let half = |bits: u64| u32::try_from(bits).expect("32 bits");
+    (half(word >> 32), half(word & 0xFFFF_FFFF))
+}
+
+/// The value and the token that a bid stands for.
+fn value_and_token(bid: u64) -> (f32, u32) {
+    let (descending, token) = halves(bid);
+    let ascending = !descending;
+    (f32::from_bits(if ascending >> 31 == 1 { ascending ^ 1 << 31 } else { !ascending }), token)
+}
+
+/// A row's logits with the noise of its seed: token `t` has that of word `t` of the seed's sequence.
+fn noisy(logits: &[f32], seed: u64, temperature: f32, first_token: u32) -> Vec<f64> {
+    let mut words = Random(seed);
+    let mut noise = || {
+        let uniform = ((words.word() >> 41) as f64 + 0.5) / f64::from(1 << 23);
+        -(-uniform.ln()).ln()
+    };
+    (0..first_token).for_each(|_| _ = noise());
+    let drawn = |&logit: &f32| f64::from(logit) / f64::from(temperature) + noise();
+    logits.iter().map(drawn).collect()
+}
+
+/// The rows' bids for tokens from `first_token` on.
+fn drawn(
+    cpu: &mut Cpu,
+    (width, logits): (usize, &[f32]),
+    seeds: &[u64],
+    (temperature, first_token): (f32, u32),
+) -> Vec<u64> {
+    let mut bids = upload(cpu, &vec![1_u64; seeds.len()]);
+    let (logits, temperatures) = (upload(cpu, logits), upload(cpu, &vec![temperature; seeds.len()]));
+    let seeds = upload(cpu, seeds);
+    let operation = Sample {
+        bids: &mut bids,
+        logits: &logits,
+        seeds: &seeds,
+        temperatures: &temperatures,
+        width: size(width),
+        first_token,
+    };
+    cpu.run(operation).expect("a launch");
+    download(cpu, &bids)
+}
+
+#[test]
+fn sample_bids_for_the_highest_of_logit_and_noise() {
+    let mut cpu = cpu();
+    let shapes = pairs([1, 3], [1, 31, 33, 256, 257, 1000]);
+    for (((rows, width), first_token), seed) in pairs(pairs(shapes, [0, 77]), SEEDS) {
+        let mut random = Random(seed);
+        let (logits, temperature) = (random.floats(rows * width), 0.3 * seed as f32);
+        let seeds: Vec<u64> = (0..rows).map(|_| random.word()).collect();
+        let case = format!("{rows} rows, width {width} from {first_token}, seed {seed}");
+        let of = (temperature, first_token);
+        let bids = in_every_order(&mut cpu, &case, |cpu| drawn(cpu, (width, &logits), &seeds, of));
+        for ((row, &seed), &bid) in logits.chunks(width).zip(&seeds).zip(&bids) {
+            let expected = noisy(row, seed, temperature, first_token);
+            let (value, token) = value_and_token(bid);
+            let own = expected[(token - first_token) as usize];
+            let highest = expected.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            assert_close(&[value, value], &[own, highest], DRAWN_TOLERANCE, &case);
+        }
+    }
+}
+
 #[test]
 fn sample_is_the_same_over_any_parts_and_thread_order() {
     let mut cpu = cpu();
-    let logits = Random(1).floats(6 * 96);
-    let seeds: Vec<u64> = (10..16).collect();
-    let whole = sampled(&mut cpu, 1, (96, &logits), &seeds, 0.8);
-    for (order, parts) in [(1, 2), (2, 3), (3, 1)] {
-        cpu.order_threads(order);
-        assert_eq!(sampled(&mut cpu, parts, (96, &logits), &seeds, 0.8), whole, "{parts} parts");
+    for seed in SEEDS {
+        let mut random = Random(seed);
+        let logits = random.floats(6 * 96);
+        let seeds: Vec<u64> = (0..6).map(|_| random.word()).collect();
+        let whole = sampled(&mut cpu, 1, (96, &logits), &seeds, 0.8);
+        for parts in [1, 2, 3, 96] {
+            let case = format!("{parts} parts, seed {seed}");
+            let found =
+                in_every_order(&mut cpu, &case, |cpu| sampled(cpu, parts, (96, &logits), &seeds, 0.8));
+            assert_eq!(found, whole, "{case}");
+        }
+        let other = sampled(&mut cpu, 1, (96, &logits), &[0, 1, 2, 3, 4, 5], 0.8);
+        assert_ne!(other, whole, "the seed has no influence");
     }
-    let other = sampled(&mut cpu, 1, (96, &logits), &[0, 1, 2, 3, 4, 5], 0.8);
-    assert_ne!(other, whole, "the seed has no influence");
 }
 
 #[test]

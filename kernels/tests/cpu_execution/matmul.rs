@@ -4,24 +4,28 @@ use lockstep_kernels::cpu::Cpu;
 use lockstep_kernels::operations::matmul::Matmul;
 use lockstep_kernels::{Device, Element};
 
-use crate::common::{bits, cpu, download, floats, junk, upload};
+use crate::common::{SEEDS, WEIGHTS, bits, cpu, download, floats, in_every_order, junk, pairs, upload};
 use crate::numbers::{Random, assert_close};
 
-const WEIGHTS: [Element; 3] = [Element::F32, Element::Bf16, Element::F16];
 /// The error of a sum of up to 600 products of numbers below 1.
 const TOLERANCE: f64 = 2e-5;
 
-/// Rows, outputs and inputs: one and several tiles, whole and ragged, one and several chunks of inputs.
-const SHAPES: [[u32; 3]; 10] = [
+/// Rows, outputs and inputs: one and several tiles, whole and ragged, one and several chunks of inputs; of `gemv` first.
+const SHAPES: [[u32; 3]; 15] = [
     [1, 1, 1],
     [1, 16, 32],
     [1, 17, 600],
+    [1, 15, 255],
+    [1, 32, 256],
+    [1, 33, 257],
+    [2, 1, 1],
     [2, 3, 31],
     [7, 33, 33],
     [8, 16, 256],
     [9, 5, 257],
-    [17, 40, 100],
-    [8, 64, 512],
+    [17, 20, 100],
+    [8, 33, 512],
+    [16, 16, 64],
     [3, 130, 64],
 ];
 
@@ -45,25 +49,24 @@ fn expected(inputs: u32, input: &[f32], weight: &[f32]) -> Vec<f64> {
 #[test]
 fn matmul_sums_every_product_in_any_thread_order() {
     let mut cpu = cpu();
-    for ([rows, outputs, inputs], order) in SHAPES.into_iter().zip(0..) {
-        for element in WEIGHTS {
-            cpu.order_threads(order);
-            let input = Random(order.into()).floats((rows * inputs) as usize);
-            let weight = Random(9).exact((outputs * inputs) as usize, element);
-            let found = matmul(&mut cpu, element, [rows, outputs, inputs], &input, &weight);
-            let case = format!("{rows} x {inputs} by {outputs}, {element}, order {order}");
-            assert_close(&found, &expected(inputs, &input, &weight), TOLERANCE, &case);
-        }
+    for (shape, (element, seed)) in pairs(SHAPES, pairs(WEIGHTS, SEEDS)) {
+        let [rows, outputs, inputs] = shape;
+        let mut random = Random(seed);
+        let input = random.floats((rows * inputs) as usize);
+        let weight = random.exact((outputs * inputs) as usize, element);
+        let case = format!("{rows} x {inputs} by {outputs}, {element}, seed {seed}");
+        let found = in_every_order(&mut cpu, &case, |cpu| matmul(cpu, element, shape, &input, &weight));
+        assert_close(&found, &expected(inputs, &input, &weight), TOLERANCE, &case);
     }
 }
 
 #[test]
 fn matmul_gives_a_row_the_same_bits_in_any_company() {
     let mut cpu = cpu();
-    let (outputs, inputs) = (21_usize, 300_usize);
-    for element in WEIGHTS {
-        let input = Random(1).floats(11 * inputs);
-        let weight = Random(2).exact(outputs * inputs, element);
+    for ((outputs, inputs), (element, seed)) in pairs([(21, 300), (16, 256), (1, 1)], pairs(WEIGHTS, SEEDS)) {
+        let mut random = Random(seed);
+        let input = random.floats(11 * inputs);
+        let weight = random.exact(outputs * inputs, element);
         let mut rows = |from: usize, to: usize| {
             let shape = [to - from, outputs, inputs].map(|size| u32::try_from(size).expect("small"));
             bits(&matmul(&mut cpu, element, shape, &input[from * inputs..to * inputs], &weight))
@@ -71,7 +74,7 @@ fn matmul_gives_a_row_the_same_bits_in_any_company() {
         let together = rows(0, 11);
         for (from, to) in [(0, 1), (10, 11), (0, 2), (3, 11), (5, 8)] {
             let expected = &together[from * outputs..to * outputs];
-            assert_eq!(rows(from, to), expected, "{element}, rows {from} to {to}");
+            assert_eq!(rows(from, to), expected, "{element}, rows {from} to {to}, seed {seed}");
         }
     }
 }

@@ -13,6 +13,18 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
+    /// A number below `limit`.
+    pub(crate) fn below(&mut self, limit: u32) -> u32 {
+        u32::try_from(self.word() % u64::from(limit)).expect("below a u32")
+    }
+
+    /// The numbers below `limit` in a drawn order.
+    pub(crate) fn shuffled(&mut self, limit: u32) -> Vec<u32> {
+        let mut numbers: Vec<(u64, u32)> = (0..limit).map(|number| (self.word(), number)).collect();
+        numbers.sort_unstable();
+        numbers.into_iter().map(|(_, number)| number).collect()
+    }
+
     /// Uniform in -1..1.
     pub(crate) fn float(&mut self) -> f32 {
         let word = u16::try_from(self.word() >> 48).expect("16 bits");

@@ -11,7 +11,7 @@ use lockstep_tests::server::{Scratch, output};
 use lockstep_tests::standin::Standin;
 use rustix::process::Signal;
 
-use crate::common::{Deployment, command, pieces, request, texts};
+use crate::common::{Deployment, command, leaders, pieces, request, texts};
 
 fn cache() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -80,6 +80,52 @@ fn cuda_stream_goes_on_when_a_rank_dies_among_nccls_collectives() {
     server.wait_until_drained(256);
 }
 
+/// KV is rounded, requests give their pages up, and what was copied to the hosts comes back: in groups of four, whose forwards are replayed.
+#[test]
+fn cuda_answers_are_the_references_with_kv_in_bf16_and_copies_on_the_hosts() {
+    let pressed = "--slots 2 --pages 7 --page-size 16 --swap-pages 8 --kv-type bf16";
+    let arguments =
+        format!("--tp 4 --device cuda --collectives nccl --graphs on --votes-in-stream {pressed}");
+    let server = Deployment::start_where(&arguments, |command| whole().lend(command, 4));
+    let goldens = goldens();
+    let streams: Vec<_> =
+        goldens.iter().take(2).map(|golden| (golden, server.stream(&request(golden, true)))).collect();
+    for (golden, stream) in streams {
+        assert_eq!(texts(stream), pieces(golden));
+    }
+    assert!(leaders::<u64>(&server, "decode", "restored_total") > 0, "no request came back");
+    server.wait_until_drained(7);
+}
+
+/// What one rank cannot do, no rank does; where it is demanded, all end.
+#[test]
+fn cuda_group_falls_back_where_one_rank_cannot_capture_or_join() {
+    let refusing = |arguments: &str, what: &'static str| {
+        Deployment::start_where(arguments, |command| whole().lend(command, 2).env(what, "1"))
+    };
+    let server = refusing("--tp 2 --device cuda --collectives nccl", "STANDIN_REFUSES_GRAPHS");
+    assert_eq!(texts(server.stream(&request(&goldens()[0], true))), pieces(&goldens()[0]));
+    let said = server.errors();
+    assert!(said.contains("decode rank 0: captured forwards of [1, 2"), "{said}");
+    assert!(said.contains("decode rank 1: ") && said.contains("no forward is replayed"), "{said}");
+
+    let server = refusing("--tp 2 --device cuda", "STANDIN_REFUSES_NCCL");
+    assert_eq!(texts(server.stream(&request(&goldens()[0], true))), pieces(&goldens()[0]));
+    assert!(server.errors().contains("between the hosts"), "{}", server.errors());
+
+    for (flags, what) in
+        [("--graphs on", "STANDIN_REFUSES_GRAPHS"), ("--collectives nccl", "STANDIN_REFUSES_NCCL")]
+    {
+        let scratch = Scratch::default();
+        let arguments = ["serve", "--port", "0", "--tp", "2", "--device", "cuda", "--restarts", "0"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(flags.split(' ')).collect();
+        let mut command = command(&scratch, &arguments);
+        let (code, _, errors) = output(whole().lend(&mut command, 2).env(what, "1"));
+        assert_eq!(code, 1, "{errors}");
+        assert!(errors.contains(&format!("{flags} demands")), "{errors}");
+    }
+}
+
 #[test]
 fn cuda_answers_are_the_references_where_nccl_is_missing() {
     let said = check(without_nccl(), 2, "--tp 2 --device cuda", 2);
@@ -105,6 +151,11 @@ fn cuda_is_refused_where_it_is_missing_and_not_taken_by_itself() {
     let (code, _, errors) = output(&mut command(&scratch, &["serve", "--port", "0", "--device", "cuda"]));
     assert_eq!(code, 2, "{errors}");
     assert!(errors.contains("libcuda.so.1") && errors.contains("--device cpu"), "{errors}");
+    // Nor is one with a driver that is too old for the kernels.
+    let mut old = command(&scratch, &["serve", "--port", "0", "--device", "cuda"]);
+    let (code, _, errors) = output(whole().lend(&mut old, 1).env("STANDIN_DRIVER", "12080"));
+    assert_eq!(code, 2, "{errors}");
+    assert!(errors.contains("runs CUDA 12.8, and the kernels need 13.0"), "{errors}");
     // One device is not enough for two ranks of a group, and none is taken unasked.
     for (arguments, why) in
         [("--tp 2 --device auto", "1 CUDA devices for 2 ranks"), ("--tp 1", "--device cpu")]
