@@ -159,22 +159,57 @@ impl<E: Environment> Live for WorldModel<E> {
     }
 
     fn obligations(&self) -> Vec<Obligation> {
-        Vec::new()
+        E::obligations(&self.setting)
     }
 
+    /// The turns of the ranks, a completion, what the devices finish, and what is owed.
     fn fairness(&self) -> Vec<String> {
-        Vec::new()
+        if !self.fair() {
+            return Vec::new();
+        }
+        let ranks = E::genesis(&self.setting).0.len();
+        let turns = (0..ranks).map(|rank| format!("rank {rank} turns"));
+        let retirements = (0..ranks).map(|rank| format!("rank {rank}'s forwards retire"));
+        let completion = std::iter::once("collectives complete".to_string());
+        turns.chain(completion).chain(retirements).chain(E::owed(&self.setting)).collect()
     }
 
+    /// What may happen to a rank stays possible until it does, also while the order of steps gives another rank the turn.
     fn mark_state(&self, state: &World<E>) -> StateMarks {
-        StateMarks { goal: state.rested(&self.setting), ..StateMarks::default() }
+        let goal = state.rested(&self.setting);
+        if !self.fair() {
+            return StateMarks { goal, ..StateMarks::default() };
+        }
+        let mut actions = Vec::new();
+        state.actions_of_all(&self.setting, &mut actions);
+        let constraints = actions.iter().filter_map(|action| self.constraint(state, action));
+        let enabled = constraints.fold(0, |enabled, index| enabled | 1 << index);
+        StateMarks { goal, pending: E::pending(&state.group.ranks), enabled }
     }
 
-    fn mark_step(&self, _: &World<E>, action: &Self::Action, _: &World<E>) -> StepMarks {
+    fn mark_step(&self, from: &World<E>, action: &Self::Action, _: &World<E>) -> StepMarks {
         let benign = match action {
             Action::Fact(_, fact) => E::benign(fact),
             Action::Retire(_) | Action::Turn(_) | Action::Complete | Action::Take(_) => true,
         };
-        StepMarks { benign, ..StepMarks::default() }
+        let taken = self.constraint(from, action).filter(|_| self.fair()).map_or(0, |index| 1 << index);
+        StepMarks { benign, discharged: 0, taken }
+    }
+}
+
+impl<E: Environment> WorldModel<E> {
+    fn fair(&self) -> bool {
+        !E::obligations(&self.setting).is_empty()
+    }
+
+    /// The fairness constraint that a step serves.
+    fn constraint(&self, state: &World<E>, action: &Action<FactOf<E>>) -> Option<usize> {
+        let ranks = state.group.ranks.len();
+        match action {
+            Action::Turn(rank) => Some(*rank),
+            Action::Complete | Action::Take(_) => Some(ranks),
+            Action::Retire(rank) => Some(ranks + 1 + rank),
+            Action::Fact(rank, fact) => Some(2 * ranks + 1 + E::owes(&self.setting, *rank, fact)?),
+        }
     }
 }

@@ -128,6 +128,14 @@ impl<E: Environment> World<E> {
         }
     }
 
+    /// Steps that are possible for each rank, whoever moves first.
+    pub fn actions_of_all(&self, setting: &E::Setting, actions: &mut Vec<Action<FactOf<E>>>) {
+        if self.violation.is_none() {
+            self.completions(setting, actions);
+            (0..self.group.ranks.len()).for_each(|rank| self.rank_actions(setting, rank, actions));
+        }
+    }
+
     fn rank_actions(&self, setting: &E::Setting, rank: usize, actions: &mut Vec<Action<FactOf<E>>>) {
         if E::left(&self.group.ranks[rank]) || !self.group.lives(rank) {
             return;

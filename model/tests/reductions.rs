@@ -322,6 +322,17 @@ fn agreed_level_contains_two_slots() {
 }
 
 #[test]
+fn agreed_level_contains_copies_on_hosts() {
+    for host_pages in [1, 2] {
+        let mut setting = DecodeSetting::new(2, 2, 4, true);
+        setting.kinds[0] = RequestKind { prompt: 1, most: 4, stop_at: None };
+        setting.host(host_pages);
+        let beyond = beyond_agreed_level::<Shipped>(&setting);
+        assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+    }
+}
+
+#[test]
 fn agreed_level_contains_votes_in_stream() {
     let mut setting = decode_setting(2, 1, 3);
     setting.vote(Votes::Stream);

@@ -138,7 +138,7 @@ pub struct Seat {
     pub name: RankName,
 }
 
-/// What a prefill group keeps of the prompts that it has computed.
+/// What groups keep of what they have computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Keeping {
     /// Leading KV pages of a prompt that prefill keeps for prompts that begin alike; 0 keeps none
@@ -147,6 +147,9 @@ pub struct Keeping {
     /// Pages in the memory of each prefill rank's host, to which kept pages are copied: they outlive the rank's own pages
     #[arg(long, value_name = "PAGES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16_777_216))]
     pub host_pages: u32,
+    /// Pages in the memory of each decode rank's host, to which requests that give their pages up are copied; one for which there is no room is computed anew by prefill
+    #[arg(long, value_name = "PAGES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=16_777_216))]
+    pub swap_pages: u32,
 }
 
 /// What a rank can hold, told once when its model is loaded and its group is formed.
@@ -189,7 +192,7 @@ pub struct Progress {
     /// Time from launch to retirement of forwards, in microseconds.
     pub forward_micros_total: u64,
     /// Time without a forward between two of which the later goes on from the earlier, in microseconds: what the device waits for its
-    /// group. A pause counts too.
+    /// group. Copies to the hosts and pauses count too.
     pub forward_gap_micros_total: u64,
     /// Slots in use.
     pub slots_used: u32,
@@ -201,6 +204,8 @@ pub struct Progress {
     pub pages_matched: u64,
     /// Of those, pages that came back from the host.
     pub pages_loaded: u64,
+    /// Requests that came back from the hosts, to which they were copied when they gave their pages up.
+    pub restored: u64,
     /// Whether it waits for a vote in the devices' queue that has a forward ahead of it there: then it goes round once that has run.
     pub awaits_forward: bool,
     /// Whether the group is paused and none of its forwards is in flight.

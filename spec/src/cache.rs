@@ -1,13 +1,10 @@
-//! The prefix cache of a prefill group: full pages of prompts that were computed, kept for prompts that begin alike, and their copies in
-//! the memory of the ranks' hosts. All of it is agreed: every rank keeps, evicts and copies the same pages. What only a rank sees is how far
-//! its copies are; a copy is complete once it is on every rank, and copies complete in the order of their issue.
+//! The prefix cache of a prefill group: full pages of prompts that were computed, kept for prompts that begin alike, and where their copies
+//! are in the memory of the ranks' hosts. All of it is agreed: every rank keeps, evicts and copies the same pages.
 
 use crate::counters::{Counter, Counters};
-use crate::fault::Fault;
-use crate::ids::{BlockKey, CopyId, HostPageId, PageId};
-use crate::table::PagePool;
+use crate::host::HostMemory;
+use crate::ids::{BlockKey, HostPageId, PageId};
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
 /// A kept page: on the devices, on the hosts, or on both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,66 +19,18 @@ pub struct Block {
     pub used: u64,
 }
 
-/// Which way a page is copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// From the device to its host.
-    Store,
-    /// From the host to its device.
-    Load,
-}
-
-/// A copy that was issued and is not agreed to be complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Copy {
-    /// Its number.
-    pub id: CopyId,
-    /// Which way.
-    pub direction: Direction,
-    /// The page on the device.
-    pub page: PageId,
-    /// The page on the host.
-    pub host: HostPageId,
-}
-
 /// Pages that are kept.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PrefixCache {
     /// By key.
     blocks: Vec<Block>,
-    /// Outstanding, in the order of issue.
-    copies: Vec<Copy>,
-    /// The next copy's number.
-    next: CopyId,
-    /// The free pages of the hosts.
-    free: PagePool<HostPageId>,
 }
 
 impl PrefixCache {
-    /// A cache that keeps nothing, with `host_pages` pages on each host.
-    #[must_use]
-    pub fn new(host_pages: u32) -> Self {
-        let free = PagePool::new((0..host_pages).map(HostPageId));
-        Self { blocks: Vec::new(), copies: Vec::new(), next: CopyId(0), free }
-    }
-
     /// What is kept, by key.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         &self.blocks
-    }
-
-    /// Outstanding copies, in the order of issue.
-    #[must_use]
-    pub fn copies(&self) -> &[Copy] {
-        &self.copies
-    }
-
-    /// The free pages of the hosts.
-    #[must_use]
-    pub fn free_host_pages(&self) -> &[HostPageId] {
-        self.free.free()
     }
 
     /// The devices' pages that are kept.
@@ -123,13 +72,6 @@ impl PrefixCache {
         chosen.into_iter().map(|block| block.key).collect()
     }
 
-    /// Whether one of these pages has not come back from the hosts yet.
-    #[must_use]
-    pub fn loading(&self, pages: &[PageId]) -> bool {
-        let loads = |copy: &Copy| copy.direction == Direction::Load && pages.contains(&copy.page);
-        self.copies.iter().any(loads)
-    }
-
     /// Keeps computed pages, but for those that are here already. Returns the keys of those that it keeps now.
     pub(crate) fn keep(&mut self, computed: impl Iterator<Item = (BlockKey, PageId)>) -> Vec<BlockKey> {
         let (mut kept, mut new) = (Vec::new(), Vec::new());
@@ -167,8 +109,13 @@ impl PrefixCache {
 
     /// Takes pages of the hosts for so many blocks: free ones, then those of `others`, as far as there are any. The count says how many were
     /// others'.
-    pub(crate) fn host_pages(&mut self, count: usize, others: &[BlockKey]) -> (Vec<HostPageId>, usize) {
-        let mut pages = self.free.take(count.min(self.free.len())).unwrap_or_default();
+    pub(crate) fn host_pages(
+        &mut self,
+        host: &mut HostMemory,
+        count: usize,
+        others: &[BlockKey],
+    ) -> (Vec<HostPageId>, usize) {
+        let mut pages = host.take(count.min(host.free().len())).unwrap_or_default();
         let lacking = (count - pages.len()).min(others.len());
         pages.extend(others[..lacking].iter().filter_map(|key| self.block_mut(*key)?.host.take()));
         self.drop_what_is_nowhere();
@@ -179,43 +126,25 @@ impl PrefixCache {
         self.blocks.retain(|block| block.page.is_some() || block.host.is_some());
     }
 
-    /// Issues the copy of a kept page to a page of the hosts.
-    pub(crate) fn store(&mut self, key: BlockKey, host: HostPageId) -> Option<Copy> {
+    /// Notes that a kept page is copied to a page of the hosts, and says which page of the devices it is.
+    pub(crate) fn store(&mut self, key: BlockKey, host: HostPageId) -> Option<PageId> {
         let block = self.block_mut(key)?;
         let page = block.page?;
         block.host = Some(host);
-        Some(self.issue(Direction::Store, page, host))
+        Some(page)
     }
 
-    /// Issues the copy of a page of the hosts to `page`.
-    pub(crate) fn load(&mut self, key: BlockKey, page: PageId) -> Option<Copy> {
+    /// Notes that a kept page of the hosts is copied to `page`, and says which page of the hosts it is.
+    pub(crate) fn load(&mut self, key: BlockKey, page: PageId) -> Option<HostPageId> {
         let block = self.block_mut(key)?;
         let host = block.host?;
         block.page = Some(page);
-        Some(self.issue(Direction::Load, page, host))
-    }
-
-    fn issue(&mut self, direction: Direction, page: PageId, host: HostPageId) -> Copy {
-        let copy = Copy { id: self.next, direction, page, host };
-        self.next.0 += 1;
-        self.copies.push(copy);
-        copy
-    }
-
-    /// Takes out the oldest `count` copies, which are complete on every rank.
-    pub(crate) fn settle(&mut self, count: usize) -> Result<(), Fault> {
-        if count > self.copies.len() {
-            return Err(Fault::UnexpectedCopy(self.next));
-        }
-        self.copies.drain(..count);
-        Ok(())
+        Some(host)
     }
 }
 
 impl Counters for PrefixCache {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.blocks.iter_mut().for_each(|block| visit(Counter::Use, &mut block.used));
-        visit(Counter::Copy, &mut self.next.0);
-        self.copies.iter_mut().for_each(|copy| visit(Counter::Copy, &mut copy.id.0));
     }
 }

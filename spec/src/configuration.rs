@@ -25,7 +25,8 @@ pub struct GroupConfiguration {
     pub chunk_tokens: u32,
     /// Leading full pages of a prompt that are kept for prompts that begin alike; 0 if none is. The prefill group's.
     pub prefix_pages: u32,
-    /// Pages in the memory of each rank's host to which kept pages are copied; 0 if none is.
+    /// Pages in the memory of each rank's host: the prefill group copies kept pages there, the decode group those of requests that give
+    /// theirs up. 0 if nothing is copied.
     pub host_pages: u32,
     /// Longest brief, in 64-bit words.
     pub brief_words: u32,

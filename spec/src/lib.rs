@@ -29,6 +29,7 @@ pub mod decode;
 pub mod digest;
 pub mod fault;
 pub mod handshake;
+pub mod host;
 pub mod ids;
 pub mod invariant;
 pub mod journal;

@@ -1,11 +1,11 @@
 //! Local evidence that both roles have: forwards that this rank's device finished, and what the front end told the leader.
 
 use crate::brief::{Arrival, Brief, Verdicts};
-use crate::cache::Copy;
 use crate::configuration::GroupConfiguration;
 use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
 use crate::fault::Fault;
+use crate::host::Copy;
 use crate::ids::{CopyId, ForwardId, RequestId, TokenId};
 use crate::role::Role;
 use crate::table::{Flight, State};

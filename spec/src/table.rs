@@ -7,7 +7,8 @@ use crate::configuration::{GroupConfiguration, MAX_FLIGHTS};
 use crate::counters::{Counter, Counters};
 use crate::digest::Digest;
 use crate::fault::Fault;
-use crate::ids::{Attempt, Epoch, ForwardId, Generation, Leg, PageId, RequestId, SlotIndex};
+use crate::host::HostMemory;
+use crate::ids::{Attempt, Epoch, ForwardId, Generation, HostPageId, Leg, PageId, RequestId, SlotIndex};
 use crate::why::Why;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -21,6 +22,11 @@ pub trait Occupant: Clone + Eq + Hash + fmt::Debug + Counters + Send + Sync + 's
 
     /// The pages it holds.
     fn pages(&self) -> &[PageId];
+
+    /// The hosts' pages it holds.
+    fn host_pages(&self) -> &[HostPageId] {
+        &[]
+    }
 }
 
 /// One slot of the table.
@@ -178,6 +184,8 @@ pub struct State<O> {
     pub pool: PagePool,
     /// Pages that are kept for prompts that begin alike: the prefill group's.
     pub cache: PrefixCache,
+    /// The memory of the hosts.
+    pub host: HostMemory,
     /// The forwards in flight.
     pub flights: Flights,
     /// Whether the group is on its way out: nothing new is taken, and it leaves once idle.
@@ -194,7 +202,8 @@ impl<O: Occupant> State<O> {
         Self {
             slots: (0..configuration.slots).map(|_| empty.clone()).collect(),
             pool: PagePool::new((0..configuration.pages).map(PageId)),
-            cache: PrefixCache::new(configuration.host_pages),
+            cache: PrefixCache::default(),
+            host: HostMemory::new(configuration.host_pages),
             flights: Flights { next: ForwardId(0), queue: Vec::new(), pending: Vec::new() },
             closing: false,
             paused: false,
@@ -307,6 +316,7 @@ impl<O: Occupant> Counters for State<O> {
             slot.occupant.visit(visit);
         }
         self.cache.visit(visit);
+        self.host.visit(visit);
         visit(Counter::Forward, &mut self.flights.next.0);
         self.flights.queue.visit(visit);
     }

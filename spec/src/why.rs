@@ -69,14 +69,18 @@ pub enum Why {
     Recorded,
     /// A slot and its pages are free again.
     Released,
-    /// A retracted request took pages and its transfer starts anew.
+    /// A retracted request took pages, and its transfer starts anew or its copy comes back.
     Resumed,
+    /// A request's copy has come back from the hosts.
+    Restored,
     /// A request was chosen to give its pages up.
     Retracted,
     /// A retracted request's pages are free, and its next handshake starts.
     RetractionReleased,
     /// A plan was launched.
     Ran,
+    /// A retracted request's pages are free; its copy is on the hosts.
+    Stored,
     /// The group leaves.
     Shutdown,
     /// A token of a request that ended meanwhile was dropped.

@@ -40,7 +40,7 @@ enum Stimulus {
 }
 
 impl Bench {
-    fn new() -> Self {
+    fn new(host_pages: u32) -> Self {
         let configuration = Arc::new(GroupConfiguration {
             epoch: Epoch(0),
             ranks: 1,
@@ -49,7 +49,7 @@ impl Bench {
             page_size: 2,
             flights: 1,
             prefix_pages: 0,
-            host_pages: 0,
+            host_pages,
             brief_words: 32,
             chunk_tokens: 8,
             deadline_ticks: 4,
@@ -132,12 +132,16 @@ impl Bench {
 
     /// The subject has been recorded while the first forward of an older request, in slot 0, is in flight.
     fn bootstrapping(company: (u32, u32)) -> Self {
-        let mut bench = Self::new();
-        bench.submit(0, company.0, company.1);
-        bench.tell(SlotIndex(0), &[LegFact::HandshakeDone]);
-        bench.land(SlotIndex(0));
-        bench.submit(1, 2, 4);
+        let mut bench = Self::new(0);
+        bench.record(company);
         bench
+    }
+
+    fn record(&mut self, company: (u32, u32)) {
+        self.submit(0, company.0, company.1);
+        self.tell(SlotIndex(0), &[LegFact::HandshakeDone]);
+        self.land(SlotIndex(0));
+        self.submit(1, 2, 4);
     }
 
     /// The company's pages leave too few for the subject.
@@ -167,17 +171,42 @@ impl Bench {
     }
 
     /// A forward with both is in flight, and the company needs a page that only the subject can give.
-    fn retracting() -> Self {
-        let mut bench = Self::ready((2, 4));
+    fn retracting(host_pages: u32) -> Self {
+        let mut bench = Self::new(host_pages);
+        bench.record((2, 4));
+        bench.tell(SUBJECT, &[LegFact::HandshakeDone]);
+        bench.land(SUBJECT);
         bench.retire(&[ORDINARY]);
         bench.honest();
         bench
     }
 
     fn retracted() -> Self {
-        let mut bench = Self::retracting();
+        let mut bench = Self::retracting(0);
         bench.retire(&[ORDINARY, ORDINARY]);
         bench
+    }
+
+    /// Its copy is on the host.
+    fn stored() -> Self {
+        let mut bench = Self::retracting(2);
+        bench.retire(&[ORDINARY, ORDINARY]);
+        bench.copied();
+        bench
+    }
+
+    /// The company is gone, and its pages are the subject's.
+    fn restoring() -> Self {
+        let mut bench = Self::stored();
+        bench.retire(&[ORDINARY]);
+        bench
+    }
+
+    /// All copies that are under way are made.
+    fn copied(&mut self) -> Effects {
+        let copies: Vec<_> = self.machine.state().value().host.copies().iter().map(|copy| copy.id).collect();
+        copies.into_iter().for_each(|copy| self.fact(Fact::Copied(copy)));
+        self.honest()
     }
 
     fn draining() -> Self {
@@ -288,8 +317,10 @@ fn phases_every_stimulus_in_every_phase() {
         Bench::transferring((2, 4)),
         Bench::ready((2, 4)),
         Bench::running(),
-        Bench::retracting(),
+        Bench::retracting(0),
         Bench::retracted(),
+        Bench::stored(),
+        Bench::restoring(),
         Bench::draining(),
     ];
     let reached: Vec<String> = benches.iter().map(Bench::phase).collect();
@@ -301,6 +332,8 @@ fn phases_every_stimulus_in_every_phase() {
         "Running",
         "Retracting",
         "Retracted",
+        "Stored",
+        "Restoring",
         "Draining(Aborted)",
     ];
     assert_eq!(reached, expected, "the machine itself reaches every phase");

@@ -200,6 +200,43 @@ fn decode_retraction_under_page_pressure_and_resume() {
     assert_empty(&group, &configuration);
 }
 
+/// One rank's device is slower than the other's.
+#[test]
+fn decode_retraction_to_the_hosts_and_back() {
+    let configuration = GroupConfiguration { host_pages: 2, ..configuration(1, 4) };
+    let mut group = Group::<Decode>::new(configuration.clone());
+    submit(&mut group, 0, 2, 4);
+    submit(&mut group, 1, 2, 4);
+    group.round();
+    bring_in(&mut group, leg(0, 1, 0), 1);
+    bring_in(&mut group, leg(1, 1, 0), 2);
+    group.retired(0, &[3]);
+    group.round();
+    group.retired(1, &[4, 5]);
+    group.tell();
+    group.round();
+    for copy in [0, 1].map(CopyId) {
+        group.fact(0, Fact::Copied(copy));
+    }
+    group.round();
+    for copy in [0, 1].map(CopyId) {
+        group.fact(1, Fact::Copied(copy));
+    }
+    group.round();
+    group.retired(2, &[6]);
+    group.round();
+    for copy in [2, 3].map(CopyId) {
+        group.everywhere(&Fact::Copied(copy));
+    }
+    group.round();
+    group.retired(3, &[7]);
+    group.round();
+    group.retired(4, &[8]);
+    group.rounds(2);
+    insta::assert_snapshot!(group.tell());
+    assert_empty(&group, &configuration);
+}
+
 #[test]
 fn decode_transfer_fails_on_one_rank() {
     let configuration = configuration(1, 4);

@@ -30,7 +30,7 @@ use lockstep_spec::ids::{Epoch, PageId, RequestId, SlotIndex};
 use lockstep_spec::invariant::{self, kv_before_run, no_write_after_free};
 use lockstep_spec::poll::KvPoll;
 use lockstep_spec::role::{Decision, Inputs, Role};
-use lockstep_spec::table::State;
+use lockstep_spec::table::{Row, State};
 use lockstep_spec::vote::Outcome;
 
 /// What the fabric may still do to a slot's pages, on the slowest rank.
@@ -75,6 +75,8 @@ pub struct Turn {
     pub retired: usize,
     /// Forwards that the leader has retired and judged.
     pub judged: usize,
+    /// Copies that every rank has made.
+    pub copied: usize,
     /// By slot.
     pub slots: Vec<SlotChoice>,
     /// What the leader says beside its verdicts: requests in acceptance order, then aborts.
@@ -182,21 +184,26 @@ impl AgreedLevel {
             Action::Handshake { leg, .. } | Action::Release { leg } => {
                 self.ghosts[leg.slot.index()].whole = false;
             }
-            Action::Accept { .. } | Action::End { .. } => {}
+            Action::Accept { .. } | Action::End { .. } | Action::Copy(_) => {}
         }
         Ok(())
     }
 
-    /// What may still be written is held by its slot; what was just launched has its KV whole, and no remote write can reach it.
+    /// What may still be written or copied is held; what was just launched has its KV whole and here, and no remote write can reach it.
     fn check(&self, launched: bool) -> Result<(), &'static str> {
         let mut ghosts = (0..).map(SlotIndex).zip(&self.ghosts);
-        if !ghosts.all(|(slot, ghost)| no_write_after_free::holds_for(&self.state, slot, &ghost.pages)) {
+        let held = self.state.held();
+        let mut copied = self.state.host.copies().iter().map(|copy| copy.page);
+        if !ghosts.all(|(slot, ghost)| no_write_after_free::holds_for(&self.state, slot, &ghost.pages))
+            || !copied.all(|page| held.contains(&page))
+        {
             return Err(no_write_after_free::PROPERTY.id);
         }
         let newest = self.state.flights.queue.last().filter(|_| launched);
         let mut rows = newest.into_iter().flat_map(|flight| &flight.rows);
         let ready = |ghost: &Ghost| ghost.whole && ghost.grant == Grant::None;
-        if rows.all(|row| ready(&self.ghosts[row.slot.index()])) {
+        let here = |row: &Row| !self.state.host.loading(&row.pages);
+        if rows.all(|row| ready(&self.ghosts[row.slot.index()]) && here(row)) {
             Ok(())
         } else {
             Err(kv_before_run::PROPERTY.id)

@@ -2,14 +2,16 @@
 
 use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn, Word};
 use crate::coverage;
+use crate::decode::facts::{copies, waits_for_prefill};
 use crate::decode::setting::DecodeSetting;
 use crate::explore::{
     Collective, Explorable, Happening, Lane, Live, Notes, Obligation, StateMarks, StepEvent, StepMarks,
 };
 use lockstep_spec::decode::evidence::Grant;
-use lockstep_spec::decode::phase::{Phase, Tenant};
+use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::invariant::{self, admission_fair, ends};
+use lockstep_spec::poll::KvPoll;
 use stateright::{Model, Property};
 use std::marker::PhantomData;
 
@@ -120,6 +122,7 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             state.state.flights.queue.iter().map(|flight| flight.id.to_string()).collect();
         lane.cells.push(("free pages".to_string(), format!("{:?}", state.state.pool.free())));
         lane.cells.push(("in flight".to_string(), flights.join(" ")));
+        lane.cells.push(("copies".to_string(), copies(&state.state.host)));
         vec![lane]
     }
 
@@ -134,9 +137,10 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             })
             .collect();
         format!(
-            "{} retired, {} judged; {}; {:?}",
+            "{} retired, {} judged; {} copied; {}; {:?}",
             turn.retired,
             turn.judged,
+            turn.copied,
             polls.join(", "),
             said(&turn.words)
         )
@@ -149,6 +153,7 @@ impl<R: Rules> Explorable for AgreedModel<R> {
         let mut all: Vec<Happening> =
             slots.flat_map(|(slot, choice)| at_the_fabric(slot, choice)).map(fact).collect();
         all.extend((turn.retired > 0).then(|| fact(format!("{} retired on every rank", turn.retired))));
+        all.extend((turn.copied > 0).then(|| fact(format!("{} copied on every rank", turn.copied))));
         all.extend(turn.words.iter().map(|word| fact(format!("the leader says {word:?}"))));
         all.push(Happening::Complete { collective: Collective::new("control", "Vote") });
         all.into_iter().map(|what| StepEvent::on(0, what)).collect()
@@ -167,8 +172,8 @@ fn at_the_fabric(slot: usize, choice: &SlotChoice) -> impl Iterator<Item = Strin
 }
 
 fn describe(tenant: &Tenant) -> String {
-    let Tenant { request, phase, pages, generated } = tenant;
-    format!("{} {phase:?} {pages:?} +{generated}", request.id)
+    let Tenant { request, phase, pages, host_pages, generated } = tenant;
+    format!("{} {phase:?} {pages:?} {host_pages:?} +{generated}", request.id)
 }
 
 fn fabric(ghost: &Ghost) -> String {
@@ -178,10 +183,7 @@ fn fabric(ghost: &Ghost) -> String {
 /// Whether a slot waits for a fact that is voted sooner or later.
 fn waits(tenant: &Tenant, ghost: &Ghost) -> bool {
     let fabric = matches!(ghost.grant, Grant::Queued | Grant::Cancelling | Grant::Revoking);
-    match tenant.phase {
-        Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
-        Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => fabric,
-    }
+    waits_for_prefill(tenant.phase) || fabric
 }
 
 impl<R: Rules> Live for AgreedModel<R> {
@@ -199,17 +201,18 @@ impl<R: Rules> Live for AgreedModel<R> {
 
     fn fairness(&self) -> Vec<String> {
         let slots = (0..self.setting.slots()).map(|slot| format!("what slot {slot} waits for is voted"));
-        std::iter::once("forwards retire".to_string()).chain(slots).collect()
+        ["forwards retire", "copies are made"].map(str::to_string).into_iter().chain(slots).collect()
     }
 
     fn mark_state(&self, state: &AgreedLevel) -> StateMarks {
         let mut marks =
             StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
         marks.enabled |= u32::from(!state.state.flights.queue.is_empty());
+        marks.enabled |= u32::from(!state.state.host.copies().is_empty()) << 1;
         for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
             if let Some(tenant) = &entry.occupant {
                 marks.pending |= 1 << slot.0;
-                marks.enabled |= u32::from(waits(tenant, ghost)) << (slot.0 + 1);
+                marks.enabled |= u32::from(waits(tenant, ghost)) << (slot.0 + 2);
             }
         }
         marks
@@ -219,11 +222,12 @@ impl<R: Rules> Live for AgreedModel<R> {
         let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
         let mut marks = StepMarks { benign: turn.words.is_empty() && !fails, ..StepMarks::default() };
         marks.taken |= u32::from(turn.retired > 0);
+        marks.taken |= u32::from(turn.copied > 0) << 1;
         for ((slot, entry), (ghost, choice)) in
             from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots))
         {
             if let Some(tenant) = &entry.occupant {
-                marks.taken |= u32::from(voted(tenant, ghost, choice)) << (slot.0 + 1);
+                marks.taken |= u32::from(voted(tenant, ghost, choice)) << (slot.0 + 2);
                 marks.discharged |= u32::from(to.state.occupant(slot).is_none()) << slot.0;
             }
         }
@@ -233,12 +237,8 @@ impl<R: Rules> Live for AgreedModel<R> {
 
 /// Whether a turn brings what a slot waits for.
 fn voted(tenant: &Tenant, ghost: &Ghost, choice: &SlotChoice) -> bool {
-    use lockstep_spec::poll::KvPoll;
-    let polled = match tenant.phase {
-        Phase::Bootstrapping | Phase::Retracted => choice.poll != KvPoll::Bootstrapping,
-        Phase::Transferring => choice.poll != KvPoll::Transferring,
-        Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => false,
-    };
+    let polled = waits_for_prefill(tenant.phase)
+        && !matches!(choice.poll, KvPoll::Bootstrapping | KvPoll::Transferring);
     match ghost.grant {
         Grant::Queued => choice.publishes || polled,
         Grant::Cancelling | Grant::Revoking => choice.fences,

@@ -21,8 +21,57 @@ macro_rules! mutant {
 mutant!(
     /// Pages are released before forwards that name them retire.
     ReleasesInFlight {
-        fn releasable(_: u32, drained: bool) -> bool {
-            drained
+        fn releasable(_: u32, drained: bool, copying: bool) -> bool {
+            drained && !copying
+        }
+    }
+);
+
+mutant!(
+    /// Pages go back although a copy still reads or writes them.
+    ReleasesUnderCopies {
+        fn releasable(flying: u32, drained: bool, _: bool) -> bool {
+            flying == 0 && drained
+        }
+    }
+);
+
+mutant!(
+    /// A request runs before its copy has come back.
+    RunsBeforeRestored {
+        fn restored(_: bool) -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// A copy that comes back does not take the page of its first launch.
+    RestoresWithoutFirstLaunch {
+        fn positions_to_restore(tenant: &Tenant) -> u32 {
+            tenant.next_position(0)
+        }
+    }
+);
+
+mutant!(
+    /// The same, and the only running request may be its own victim.
+    RestoresWithoutFirstLaunchAndRetractsAlone {
+        fn positions_to_restore(tenant: &Tenant) -> u32 {
+            tenant.next_position(0)
+        }
+
+        fn retracts_alone() -> bool {
+            true
+        }
+    }
+);
+
+mutant!(
+    /// What the forwards in flight write does not go to the hosts.
+    StoresWithoutFlights {
+        fn positions_to_store(tenant: &Tenant, _: u32) -> u32 {
+            tenant.next_position(0)
         }
     }
 );
@@ -39,7 +88,7 @@ mutant!(
 mutant!(
     /// Nothing is ever released.
     NeverReleases {
-        fn releasable(_: u32, _: bool) -> bool {
+        fn releasable(_: u32, _: bool, _: bool) -> bool {
             false
         }
     }
@@ -86,8 +135,9 @@ fn fewest_tokens(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
     candidates.iter().rev().min_by_key(|(_, tenant)| tenant.generated).map(|(slot, _)| *slot)
 }
 
-const RETIRES_FIRST: [Work; 9] = [
+const RETIRES_FIRST: [Work; 10] = [
     Work::Retire,
+    Work::Copy,
     Work::Record,
     Work::Abort,
     Work::Poll,
@@ -98,9 +148,10 @@ const RETIRES_FIRST: [Work; 9] = [
     Work::Compose,
 ];
 
-const GROWS_LAST: [Work; 9] = [
+const GROWS_LAST: [Work; 10] = [
     Work::Record,
     Work::Retire,
+    Work::Copy,
     Work::Abort,
     Work::Poll,
     Work::Release,
@@ -334,9 +385,10 @@ mutant!(
     }
 );
 
-const ADMITS_FIRST: [Work; 9] = [
+const ADMITS_FIRST: [Work; 10] = [
     Work::Record,
     Work::Retire,
+    Work::Copy,
     Work::Abort,
     Work::Poll,
     Work::Release,

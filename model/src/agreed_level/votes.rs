@@ -19,12 +19,18 @@ impl AgreedLevel {
         for (slot, ghost) in self.state.slots.iter().zip(&self.ghosts) {
             choices = extended(&choices, &slot_choices(setting, slot, ghost));
         }
-        let words = self.words(setting);
+        let (words, copies) = (self.words(setting), self.state.host.copies().len());
         for (retired, judged) in retirements(&self.state.flights) {
-            for slots in &choices {
-                let turn =
-                    |words: &Vec<Word>| Turn { retired, judged, slots: slots.clone(), words: words.clone() };
-                turns.extend(words.iter().map(turn));
+            for (slots, copied) in
+                choices.iter().flat_map(|slots| (0..=copies).map(move |copied| (slots, copied)))
+            {
+                turns.extend(words.iter().map(|words| Turn {
+                    retired,
+                    judged,
+                    copied,
+                    slots: slots.clone(),
+                    words: words.clone(),
+                }));
             }
         }
     }
@@ -51,6 +57,7 @@ impl AgreedLevel {
     pub(super) fn vote<R: Rules>(&self, setting: &DecodeSetting, turn: &Turn) -> (Outcome, Brief<Request>) {
         let mut ballot = Ballot::new(&setting.configuration, Epoch(0), Round(0), self.state.digest());
         (0..turn.retired).for_each(|_| ballot.retired(0));
+        ballot.copied(turn.copied);
         for (((index, slot), ghost), choice) in self.state.enumerate().zip(&self.ghosts).zip(&turn.slots) {
             let arrives =
                 |tenant: &&Tenant| tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success;
@@ -135,7 +142,15 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
 fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<KvPoll> {
     let breakage = setting.breakage;
     let mut polls = match phase {
-        None | Some(Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_)) => {
+        None
+        | Some(
+            Phase::Ready
+            | Phase::Running
+            | Phase::Retracting
+            | Phase::Stored
+            | Phase::Restoring
+            | Phase::Draining(_),
+        ) => {
             return vec![KvPoll::Success];
         }
         Some(Phase::Handshaken) => return vec![KvPoll::WaitingForInput],

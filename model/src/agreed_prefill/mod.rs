@@ -168,7 +168,7 @@ impl AgreedPrefill {
         }
         let newest = self.state.flights.queue.last().filter(|_| launched);
         let mut rows = newest.into_iter().flat_map(|flight| &flight.rows);
-        if rows.all(|row| self.ghosts[row.slot.index()].listed && !self.state.cache.loading(&row.pages)) {
+        if rows.all(|row| self.ghosts[row.slot.index()].listed && !self.state.host.loading(&row.pages)) {
             Ok(())
         } else {
             Err(kv_before_run::PROPERTY.id)

@@ -180,7 +180,7 @@ impl<R: Rules> Live for AgreedPrefillModel<R> {
         let mut marks =
             StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
         marks.enabled |= u32::from(!state.state.flights.queue.is_empty());
-        marks.enabled |= u32::from(!state.state.cache.copies().is_empty()) << 1;
+        marks.enabled |= u32::from(!state.state.host.copies().is_empty()) << 1;
         for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
             if let Some(tenant) = &entry.occupant {
                 marks.pending |= u32::from(!self.any_order) << slot.0;

@@ -25,7 +25,7 @@ impl AgreedPrefill {
         for (slot, ghost) in self.state.slots.iter().zip(&self.ghosts) {
             choices = extended(&choices, &self.slot_choices(setting, slot.occupant.as_ref(), ghost));
         }
-        let (words, copies) = (self.words(setting, any_order), self.state.cache.copies().len());
+        let (words, copies) = (self.words(setting, any_order), self.state.host.copies().len());
         for (retired, judged) in retirements(&self.state.flights) {
             for (slots, copied) in
                 choices.iter().flat_map(|slots| (0..=copies).map(move |copied| (slots, copied)))

@@ -22,7 +22,9 @@ const READY: usize = 4;
 const RUNNING: usize = 5;
 const RETRACTING: usize = 6;
 const RETRACTED: usize = 7;
-const DRAINING: usize = 8;
+const STORED: usize = 8;
+const RESTORING: usize = 9;
+const DRAINING: usize = 10;
 
 /// The points.
 pub const POINTS: Points = Points {
@@ -53,6 +55,8 @@ pub const POINTS: Points = Points {
         "Running",
         "Retracting",
         "Retracted",
+        "Stored",
+        "Restoring",
         "Draining",
     ],
     // One decision may take an occupant through several phases: whose handshake is agreed may be admitted at once, who has just become
@@ -79,6 +83,14 @@ pub const POINTS: Points = Points {
         (RETRACTING, FREE),
         (RETRACTED, TRANSFERRING),
         (RETRACTED, FREE),
+        (RETRACTING, STORED),
+        (RETRACTING, RESTORING),
+        (STORED, RESTORING),
+        (STORED, FREE),
+        (RESTORING, READY),
+        (RESTORING, RUNNING),
+        (RESTORING, DRAINING),
+        (RESTORING, FREE),
         (DRAINING, FREE),
     ],
     excused: &[
@@ -92,7 +104,6 @@ pub const POINTS: Points = Points {
         ("outcome PlanFull", PREFILL_ALONE),
         ("outcome PlanOmitsLoading", PREFILL_ALONE),
         ("outcome PrefixMatched", PREFILL_ALONE),
-        ("fact Copied", PREFILL_ALONE),
         ("failure Revoked", PREFILL_ALONE),
         ("failure NeverFits", "a request that could never run is refused at the door and takes no slot"),
         ("fact Broken", "a rank that breaks ends the epoch, which no run goes beyond"),
@@ -153,6 +164,8 @@ fn standing(slot: &Slot<Tenant>) -> Standing {
         Some(Phase::Running) => RUNNING,
         Some(Phase::Retracting) => RETRACTING,
         Some(Phase::Retracted) => RETRACTED,
+        Some(Phase::Stored) => STORED,
+        Some(Phase::Restoring) => RESTORING,
         Some(Phase::Draining(_)) => DRAINING,
     };
     Standing { generation: slot.generation.0, phase }

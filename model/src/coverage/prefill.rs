@@ -66,6 +66,8 @@ pub const POINTS: Points = Points {
         ("outcome PlanOmitsUnfenced", DECODE_ALONE),
         ("outcome Resumed", DECODE_ALONE),
         ("outcome Retracted", DECODE_ALONE),
+        ("outcome Restored", DECODE_ALONE),
+        ("outcome Stored", DECODE_ALONE),
         ("outcome RetractionReleased", DECODE_ALONE),
         ("failure Corrupt", DECODE_ALONE),
         ("failure WrongLeg", DECODE_ALONE),

@@ -7,6 +7,7 @@ use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
+use lockstep_spec::host::{Copy, HostMemory};
 use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::local::Intake;
 use lockstep_spec::machine::Fact;
@@ -143,17 +144,26 @@ fn broken_rows(leg: Leg) -> [(Leg, LegFact); 3] {
     [(leg, LegFact::TransferFailed), (leg, row(another, true)), (leg, row(leg, false))]
 }
 
+/// Whether a request in this phase waits for the prefill side.
+pub(crate) fn waits_for_prefill(phase: Phase) -> bool {
+    match phase {
+        Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
+        Phase::Handshaken
+        | Phase::Ready
+        | Phase::Running
+        | Phase::Retracting
+        | Phase::Stored
+        | Phase::Restoring
+        | Phase::Draining(_) => false,
+    }
+}
+
 /// Whether a tick would change a vote.
 fn clock_matters<R: Rules>(setting: &DecodeSetting, machine: &DecodeMachine<R>) -> bool {
     let slots = machine.evidence().slots.iter().zip(&machine.state().value().slots);
     slots.into_iter().any(|(seen, slot)| {
         let young = seen.age_ticks < setting.configuration.deadline_ticks;
-        let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
-            Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
-            Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => {
-                false
-            }
-        });
+        let waits = slot.occupant.as_ref().is_some_and(|tenant| waits_for_prefill(tenant.phase));
         young && waits
     })
 }
@@ -168,8 +178,8 @@ pub(super) fn describe<R: Rules>(
     let mut cells = vec![("round".to_string(), machine.round().0.to_string())];
     for (slot, entry) in state.enumerate() {
         let occupant = entry.occupant.as_ref().map_or("free".to_string(), |tenant| {
-            let Tenant { request, phase, pages, generated } = tenant;
-            format!("{} {phase:?} {pages:?} +{generated}", request.id)
+            let Tenant { request, phase, pages, host_pages, generated } = tenant;
+            format!("{} {phase:?} {pages:?} {host_pages:?} +{generated}", request.id)
         });
         cells.push((slot.to_string(), occupant));
         let seen = machine.evidence().slots.get(slot.index());
@@ -184,8 +194,14 @@ pub(super) fn describe<R: Rules>(
     cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
     cells.push(("in flight".to_string(), flights.join(" ")));
     cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));
+    cells.push(("copies".to_string(), copies(&state.host)));
     cells.push(("device".to_string(), surroundings.devices[index].len().to_string()));
     cells
+}
+
+/// Copies that are under way, for a person.
+pub(crate) fn copies(host: &HostMemory) -> String {
+    host.copies().iter().map(Copy::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn receipt(receipt: Receipt) -> String {

@@ -1,18 +1,20 @@
 //! The decode group in its world: N real machines, a front end that never runs out of requests, and a fabric that may be slow, late,
 //! or break in the ways of the setting.
 //!
-//! Reading order: [`setting`] (bounds), [`fabric`] (the ghosts), then [`Surroundings`] here.
+//! Reading order: [`setting`] (bounds), [`fabric`] and [`host`] (the ghosts), then [`Surroundings`] here.
 
 pub mod fabric;
-mod facts;
+pub(crate) mod facts;
+pub mod host;
 pub mod mutants;
 pub mod setting;
 pub mod witnesses;
 
 use crate::coverage;
 use crate::decode::fabric::Port;
+use crate::decode::host::Host;
 use crate::decode::setting::DecodeSetting;
-use crate::explore::{Notes, fingerprint};
+use crate::explore::{Notes, Obligation, fingerprint};
 use crate::group::arrange;
 use crate::traces::{self, Happened};
 use crate::world::{Completion, Environment, Interleaving, Standing};
@@ -20,14 +22,24 @@ use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::action::Do;
 use lockstep_spec::decode::evidence::LegFact;
+use lockstep_spec::decode::phase::Tenant;
 use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex, TokenId};
-use lockstep_spec::invariant::{kv_before_run, no_write_after_free, vote_fresh};
+use lockstep_spec::invariant::{admission_fair, kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
-use lockstep_spec::table::Row;
+use lockstep_spec::table::{Row, Slot};
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+/// What is owed to a rank for each slot.
+const OWED: [&str; 5] = [
+    "its handshake is done",
+    "its page list is published",
+    "its pages land",
+    "its row lands",
+    "its fence is done",
+];
 
 /// A forward that a rank's device has in its queue, with what it will sample.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +55,8 @@ pub struct Surroundings<R> {
     pub ports: Vec<Vec<Port>>,
     /// By rank, oldest first.
     pub devices: Vec<Vec<Queued>>,
+    /// By rank.
+    pub hosts: Vec<Host>,
     /// Whether some rank was asked to leave.
     pub shutdown: bool,
     rules: PhantomData<R>,
@@ -80,10 +94,14 @@ impl<R: Rules> Surroundings<R> {
         let mut tokens = Vec::new();
         for row in rows {
             let state = machine.state().value();
-            let port = &self.ports[rank][row.slot.index()];
-            let theirs =
-                port.whole.is_some() && state.leg(setting.configuration.epoch, row.slot) == port.whole;
-            if !theirs || port.grant.is_some() {
+            let leg = state.leg(setting.configuration.epoch, row.slot);
+            let port = &mut self.ports[rank][row.slot.index()];
+            if port.whole != leg {
+                let back =
+                    leg.is_some_and(|leg| self.hosts[rank].read(&setting.configuration, row, leg.generation));
+                port.whole = leg.filter(|_| back);
+            }
+            if port.whole.is_none() || port.grant.is_some() {
                 return Err(kv_before_run::PROPERTY.id);
             }
             let request = state.occupant(row.slot).map(|tenant| tenant.request);
@@ -106,6 +124,7 @@ impl<R: Rules> Environment for Surroundings<R> {
         let surroundings = Self {
             ports: vec![vec![Port::IDLE; setting.slots()]; ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
+            hosts: vec![Host::new(&setting.configuration); ranks as usize],
             shutdown: false,
             rules: PhantomData,
         };
@@ -125,12 +144,13 @@ impl<R: Rules> Environment for Surroundings<R> {
     }
 
     fn part(&self, rank: usize) -> u128 {
-        fingerprint(&(&self.ports[rank], &self.devices[rank]))
+        fingerprint(&(&self.ports[rank], &self.devices[rank], &self.hosts[rank]))
     }
 
     fn arrange(&mut self, order: &[usize]) {
         arrange(&mut self.ports, order);
         arrange(&mut self.devices, order);
+        arrange(&mut self.hosts, order);
     }
 
     fn facts(
@@ -142,14 +162,15 @@ impl<R: Rules> Environment for Surroundings<R> {
     ) {
         self.front_end_facts(setting, &ranks[rank], facts);
         self.fabric_facts(setting, &ranks[rank], rank, facts);
+        facts.extend(self.hosts[rank].next().map(|copy| Fact::Copied(copy.id)));
     }
 
     fn delivered(&mut self, _: &DecodeSetting, rank: usize, fact: &DecodeFact) {
         match fact {
             Fact::Role((leg, fact)) => self.port(rank, *leg).took_place(*leg, *fact),
             Fact::ShutdownWanted => self.shutdown = true,
+            Fact::Copied(_) => self.hosts[rank].complete(),
             Fact::Retired { .. }
-            | Fact::Copied(_)
             | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
@@ -160,6 +181,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn completed(&mut self, _: &DecodeSetting, _: &[DecodeMachine<R>], rank: usize) -> DecodeFact {
         let Queued { forward, tokens } = self.devices[rank].remove(0);
+        self.hosts[rank].retire();
         Fact::Retired { forward, tokens }
     }
 
@@ -176,6 +198,11 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.port(rank, *leg).shake(*leg, setting.late_facts);
                 Ok(())
             }
+            Local::Role(Do::Copy(copy)) => {
+                let queued: Vec<ForwardId> = self.devices[rank].iter().map(|queued| queued.forward).collect();
+                let held = self.hosts[rank].start(ranks[rank].state().value(), *copy, &queued);
+                if held { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
+            }
             Local::Role(Do::Publish { leg, pages }) => self.publish(rank, *leg, pages),
             Local::Role(Do::Withdraw { leg }) => {
                 self.port(rank, *leg).withdraw(*leg, setting.late_facts);
@@ -185,11 +212,15 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.port(rank, *leg).fence();
                 Ok(())
             }
-            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) | Local::Decided(_) => Ok(()),
+            Local::Decided(_) => {
+                self.hosts[rank].forget_free(ranks[rank].state().value());
+                Ok(())
+            }
+            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) => Ok(()),
         }
     }
 
-    /// Whatever may still be written is held by the slot it is written for.
+    /// Whatever may still be written or copied is held by the slot for which it is.
     fn check(&self, _: &DecodeSetting, ranks: &[DecodeMachine<R>]) -> Result<(), &'static str> {
         let granted = |ports: &Vec<Port>, machine: &DecodeMachine<R>| {
             ports.iter().filter_map(|port| port.grant.as_ref()).all(|grant| {
@@ -197,7 +228,12 @@ impl<R: Rules> Environment for Surroundings<R> {
             })
         };
         let sound = self.ports.iter().zip(ranks).all(|(ports, machine)| granted(ports, machine));
-        if sound { Ok(()) } else { Err(no_write_after_free::PROPERTY.id) }
+        let mut hosts = self.hosts.iter().zip(ranks);
+        if sound && hosts.all(|(host, machine)| host.sound(machine.state().value())) {
+            Ok(())
+        } else {
+            Err(no_write_after_free::PROPERTY.id)
+        }
     }
 
     fn agreed_digest(rank: &DecodeMachine<R>) -> u64 {
@@ -232,6 +268,52 @@ impl<R: Rules> Environment for Surroundings<R> {
         }
     }
 
+    fn obligations(setting: &DecodeSetting) -> Vec<Obligation> {
+        let subject = |slot| Obligation {
+            property: admission_fair::PROPERTY.id,
+            subject: format!("the request in slot {slot}"),
+        };
+        (0..setting.slots()).filter(|_| setting.fair).map(subject).collect()
+    }
+
+    fn pending(ranks: &[DecodeMachine<R>]) -> u32 {
+        let live = |slot: &Slot<Tenant>| slot.occupant.as_ref().is_some_and(|tenant| !tenant.ended());
+        let slots = ranks[0].state().value().slots.iter().enumerate();
+        slots.filter(|(_, slot)| live(slot)).fold(0, |pending, (slot, _)| pending | 1 << slot)
+    }
+
+    fn owed(setting: &DecodeSetting) -> Vec<String> {
+        let (slots, copies) = (setting.slots(), setting.configuration.host_pages > 0);
+        let of_rank = |rank| {
+            let of_slots =
+                (0..slots).flat_map(move |slot| OWED.map(|what| format!("rank {rank}, slot {slot}: {what}")));
+            of_slots.chain(copies.then(|| format!("rank {rank}'s copies are made")))
+        };
+        (0..setting.configuration.ranks).flat_map(of_rank).collect()
+    }
+
+    fn owes(setting: &DecodeSetting, rank: usize, fact: &DecodeFact) -> Option<usize> {
+        let of_slots = OWED.len() * setting.slots();
+        let of_rank = of_slots + usize::from(setting.configuration.host_pages > 0);
+        let index = match fact {
+            Fact::Copied(_) => of_slots,
+            Fact::Role((leg, LegFact::HandshakeDone)) => OWED.len() * leg.slot.index(),
+            Fact::Role((leg, LegFact::Published)) => OWED.len() * leg.slot.index() + 1,
+            Fact::Role((leg, LegFact::PagesLanded)) => OWED.len() * leg.slot.index() + 2,
+            Fact::Role((leg, LegFact::RowLanded(row))) if row.sound => OWED.len() * leg.slot.index() + 3,
+            Fact::Role((leg, LegFact::Fenced)) => OWED.len() * leg.slot.index() + 4,
+            Fact::Role((_, LegFact::HandshakeFailed | LegFact::RowLanded(_) | LegFact::TransferFailed))
+            | Fact::Retired { .. }
+            | Fact::Submitted(_)
+            | Fact::AbortWanted(_)
+            | Fact::PauseWanted(_)
+            | Fact::ShutdownWanted
+            | Fact::Broken
+            | Fact::Tick => return None,
+        };
+        Some(of_rank * rank + index)
+    }
+
     fn points() -> Vec<String> {
         coverage::decode::POINTS.names()
     }
@@ -260,6 +342,7 @@ impl<R: Rules> Environment for Surroundings<R> {
 impl<R: Rules> Counters for Surroundings<R> {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.ports.iter_mut().for_each(|ports| ports.visit(visit));
+        self.hosts.iter_mut().for_each(|host| host.visit(visit));
         self.devices.iter_mut().flatten().for_each(|queued| visit(Counter::Forward, &mut queued.forward.0));
     }
 }

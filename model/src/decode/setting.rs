@@ -80,6 +80,8 @@ pub struct DecodeSetting {
     pub pause: bool,
     /// Whether any rank may ask the group to leave.
     pub shutdown: bool,
+    /// Whether every request must end, where what it waits for comes sooner or later.
+    pub fair: bool,
     /// Which interleavings are explored.
     pub interleaving: Interleaving,
     /// How outcomes reach the ranks.
@@ -121,10 +123,16 @@ impl DecodeSetting {
             late_facts: false,
             pause: false,
             shutdown: false,
+            fair: false,
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
             symmetric: false,
         }
+    }
+
+    /// Pages on each host for requests that give theirs up.
+    pub fn host(&mut self, pages: u32) {
+        Arc::make_mut(&mut self.configuration).host_pages = pages;
     }
 
     /// Where a vote is reduced that a launch goes with.

@@ -8,6 +8,7 @@ use crate::decode::setting::{Breakage, DecodeSetting};
 use crate::model::{Witness, WorldModel};
 use crate::world::World;
 use lockstep_spec::brief::Brief;
+use lockstep_spec::configuration::GroupConfiguration;
 use lockstep_spec::decode::DecodeMachine;
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Phase, Tenant};
@@ -24,9 +25,11 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let stops = setting.kinds.iter().any(|kind| kind.stop_at.is_some());
     let together = runs_together(setting);
     let retracts = together && outgrows(setting);
+    let hosted = retracts && setting.configuration.host_pages > 0;
+    let resumes = retracts && lacks_hosts(setting);
     let breaks = |breakage| setting.breakage == breakage;
     let several = setting.words > 1;
-    let possible: [(bool, Witness<Surroundings<R>>); 22] = [
+    let possible: [(bool, Witness<Surroundings<R>>); 25] = [
         (true, ("a forward runs", forward_runs)),
         (true, ("full table", full_table)),
         (together, ("two requests in one plan", two_in_one_plan)),
@@ -36,7 +39,10 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
         (overlap, ("two forwards in flight", two_flights)),
         (setting.configuration.ranks > 1, ("a rank retires ahead of the group", retired_ahead)),
         (retracts, ("retraction with a forward in flight", retraction)),
-        (retracts, ("resume", resume)),
+        (resumes, ("resume", resume)),
+        (hosted, ("a copy on its way to the hosts", storing)),
+        (hosted, ("a copy on its way back", restoring)),
+        (hosted && resumes, ("a request that gives its pages up without a copy", uncopied)),
         (breaks(Breakage::Handshake), ("a handshake failed", handshake_failed)),
         (breaks(Breakage::Transfer), ("a transfer broke", transfer_broke)),
         (breaks(Breakage::Deadline), ("a deadline passed", deadline_passed)),
@@ -68,6 +74,13 @@ fn outgrows(setting: &DecodeSetting) -> bool {
     let configuration = &setting.configuration;
     let ends = setting.kinds.iter().map(|kind| configuration.pages_for(kind.prompt + kind.most - 1));
     ends.max().is_some_and(|pages| 2 * pages > configuration.pages as usize)
+}
+
+/// Whether a request may have to give more pages up than the hosts have: all but those with which another one starts.
+fn lacks_hosts(setting: &DecodeSetting) -> bool {
+    let GroupConfiguration { pages, host_pages, .. } = *setting.configuration;
+    let starts = setting.kinds.iter().map(|kind| setting.configuration.pages_for(kind.prompt + 1));
+    starts.min().is_some_and(|others| host_pages as usize + others < pages as usize)
 }
 
 type Model<R> = WorldModel<Surroundings<R>>;
@@ -116,6 +129,27 @@ fn abort_during_transfer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 fn retraction<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let retracting = |phase| phase == Phase::Retracting;
     slots(world, retracting).any(|(slot, _)| state(world).flights.naming(slot) > 0)
+}
+
+fn storing<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    slots(world, |phase| phase == Phase::Retracting).any(|(_, slot)| copies(world, slot) > 0)
+}
+
+fn restoring<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    slots(world, |phase| phase == Phase::Restoring).any(|(_, slot)| copies(world, slot) > 0)
+}
+
+fn uncopied<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let retracting = |phase| phase == Phase::Retracting;
+    slots(world, retracting)
+        .filter_map(|(_, slot)| slot.occupant.as_ref())
+        .any(|tenant| tenant.host_pages.is_empty())
+}
+
+/// Copies of a slot's pages that are under way.
+fn copies<R: Rules>(world: &Group<R>, slot: &Slot<Tenant>) -> usize {
+    let pages = slot.occupant.as_ref().map_or(&[][..], |tenant| &tenant.pages);
+    state(world).host.copies().iter().filter(|copy| pages.contains(&copy.page)).count()
 }
 
 /// It has tokens from before.

@@ -178,7 +178,7 @@ impl<C: Conduct> FrontEnd<C> {
             }
             Do::End { request, outcome } => line.push(Said::End { request, outcome }),
             Do::Handshake { request, generated, .. } => line.push(Said::Leg { request, generated }),
-            Do::Publish { .. } | Do::Withdraw { .. } | Do::Fence { .. } | Do::Seed { .. } => {}
+            Do::Copy(_) | Do::Publish { .. } | Do::Withdraw { .. } | Do::Fence { .. } | Do::Seed { .. } => {}
         }
         self.lines.retain(|_, line| !line.is_empty());
     }

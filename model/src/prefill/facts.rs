@@ -3,13 +3,15 @@
 use crate::prefill::peer::Said;
 use crate::prefill::setting::{PrefillSetting, Prompt};
 use crate::prefill::{PrefillFact, Surroundings};
-use lockstep_spec::cache::{Block, Copy, Direction, PrefixCache};
+use lockstep_spec::cache::Block;
+use lockstep_spec::host::Copy;
 use lockstep_spec::ids::{Leg, RequestId, SlotIndex};
 use lockstep_spec::machine::Fact;
 use lockstep_spec::prefill::PrefillMachine;
 use lockstep_spec::prefill::evidence::{WriteFact, Writes};
 use lockstep_spec::prefill::leg::{LegPhase, LegTenant, PrefillLeg};
 use lockstep_spec::prefill::rules::Rules;
+use lockstep_spec::table::State;
 
 impl<R: Rules> Surroundings<R> {
     /// The decode group always has another leg for a slot that is free. It is at most one leg ahead of one that may still run.
@@ -108,7 +110,7 @@ pub(super) fn describe<R: Rules>(
     cells.push(("heard of decode".to_string(), listings(machine)));
     cells.push(("waiting".to_string(), machine.intake().arrivals.len().to_string()));
     cells.push(("free pages".to_string(), format!("{:?}", state.pool.free())));
-    cells.extend(cache(&state.cache));
+    cells.extend(cache(state));
     cells.push(("in flight".to_string(), flights.join(" ")));
     cells.push(("retired ahead".to_string(), machine.retired_ahead().to_string()));
     cells.push(("device".to_string(), surroundings.devices[index].len().to_string()));
@@ -122,20 +124,17 @@ fn tenant(tenant: &LegTenant) -> String {
 }
 
 /// What is kept, least recently used first, and what is being copied; nothing if nothing is kept.
-fn cache(cache: &PrefixCache) -> Option<(String, String)> {
+fn cache(State { cache, host, .. }: &State<LegTenant>) -> Option<(String, String)> {
     let place =
         |block: &Block| [block.page.map(|page| page.to_string()), block.host.map(|host| host.to_string())];
     let kept = |block: &Block| {
         let places: Vec<String> = place(block).into_iter().flatten().collect();
         format!("{:?} in {}", block.key, places.join(" and "))
     };
-    let copied = |copy: &Copy| match copy.direction {
-        Direction::Store => format!("{} {} to {}", copy.id, copy.page, copy.host),
-        Direction::Load => format!("{} {} to {}", copy.id, copy.host, copy.page),
-    };
     let mut blocks: Vec<&Block> = cache.blocks().iter().collect();
     blocks.sort_unstable_by_key(|block| block.used);
-    let told: Vec<String> = blocks.into_iter().map(kept).chain(cache.copies().iter().map(copied)).collect();
+    let told: Vec<String> =
+        blocks.into_iter().map(kept).chain(host.copies().iter().map(Copy::to_string)).collect();
     (!told.is_empty()).then(|| ("kept".to_string(), told.join(", ")))
 }
 

@@ -1,8 +1,8 @@
 //! What the pages of one rank hold, on its device and on its host: a ghost of the world, by which a leg that begins with what was computed for
 //! another is held to it. Of pages that are not kept, and of prompts that are not looked up, only that they hold something else is known.
 
-use lockstep_spec::cache::{Copy, Direction};
 use lockstep_spec::counters::{Counter, Counters};
+use lockstep_spec::host::{Copy, Direction};
 use lockstep_spec::ids::{BlockKey, PageId};
 use lockstep_spec::invariant::{kv_before_run, no_write_after_free};
 use lockstep_spec::prefill::leg::LegTenant;
@@ -110,7 +110,7 @@ impl Memory {
     /// What is free holds nothing that anyone may count on.
     pub fn forget_free(&mut self, state: &State<LegTenant>) {
         state.pool.free().iter().for_each(|page| self.pages[page.0 as usize] = None);
-        state.cache.free_host_pages().iter().for_each(|page| self.host[page.0 as usize] = None);
+        state.host.free().iter().for_each(|page| self.host[page.0 as usize] = None);
     }
 }
 

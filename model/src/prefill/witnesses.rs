@@ -5,7 +5,7 @@ use crate::prefill::Surroundings;
 use crate::prefill::peer::Said;
 use crate::prefill::setting::PrefillSetting;
 use crate::world::World;
-use lockstep_spec::cache::Direction;
+use lockstep_spec::host::Direction;
 use lockstep_spec::poll::Reason;
 use lockstep_spec::prefill::leg::{LegOutcome, LegPhase, LegTenant};
 use lockstep_spec::prefill::rules::Rules;
@@ -116,7 +116,7 @@ fn on_the_hosts_alone<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 
 fn waits_for_load<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let waits =
-        |tenant: &LegTenant| tenant.phase == LegPhase::Running && state(world).cache.loading(&tenant.pages);
+        |tenant: &LegTenant| tenant.phase == LegPhase::Running && state(world).host.loading(&tenant.pages);
     tenants(world).any(waits)
 }
 
@@ -127,7 +127,7 @@ fn copied_apart<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 }
 
 fn loads_for_nobody<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
-    let copies = state(world).cache.copies().iter();
+    let copies = state(world).host.copies().iter();
     copies
         .filter(|copy| copy.direction == Direction::Load)
         .any(|copy| !state(world).held().contains(&copy.page))

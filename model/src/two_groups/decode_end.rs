@@ -44,7 +44,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
                 Local::Role(Do::Withdraw { leg }) => self.revoke(setting, rank, leg),
                 Local::Role(Do::Fence { leg }) => self.fence(setting, rank, leg),
                 Local::Role(said @ (Do::Emit { .. } | Do::End { .. })) => self.hear(rank, &said)?,
-                Local::Role(Do::Seed { .. }) | Local::Decided(_) => {}
+                Local::Role(Do::Copy(_) | Do::Seed { .. }) | Local::Decided(_) => {}
             }
         }
         Ok(())

@@ -100,6 +100,7 @@ impl FrontEnd {
             }
             Do::End { request, outcome } => (journal.ended(epoch, request, outcome), Some(outcome)),
             Do::Handshake { .. }
+            | Do::Copy(_)
             | Do::Publish { .. }
             | Do::Withdraw { .. }
             | Do::Fence { .. }

@@ -19,7 +19,7 @@ use lockstep_spec::prefill::rules::{Rules as PrefillRules, Shipped as ShippedPre
 pub struct ReusesAtOnce;
 
 impl DecodeRules for ReusesAtOnce {
-    fn releasable(flying: u32, _: bool) -> bool {
+    fn releasable(flying: u32, _: bool, _: bool) -> bool {
         flying == 0
     }
 }

@@ -1,11 +1,11 @@
 //! Which steps may come next.
 
+use crate::decode::facts::waits_for_prefill;
 use crate::two_groups::ends::PrefillEnd;
 use crate::two_groups::front_end::Line;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
 use crate::two_groups::setting::{Fence, Names, Setting};
 use crate::two_groups::wire::{Link, Stage, Wire};
-use lockstep_spec::decode::phase::Phase;
 use lockstep_spec::decode::rules::Rules as DecodeRules;
 use lockstep_spec::ids::{Leg, RequestId};
 use lockstep_spec::prefill::evidence::Writes;
@@ -173,14 +173,7 @@ impl<D: DecodeRules, P: PrefillRules> Pair<D, P> {
         let machine = &self.decode.ranks[rank];
         let slots = machine.evidence().slots.iter().zip(&machine.state().value().slots);
         slots.into_iter().any(|(seen, slot)| {
-            let waits = slot.occupant.as_ref().is_some_and(|tenant| match tenant.phase {
-                Phase::Bootstrapping | Phase::Retracted | Phase::Transferring => true,
-                Phase::Handshaken
-                | Phase::Ready
-                | Phase::Running
-                | Phase::Retracting
-                | Phase::Draining(_) => false,
-            });
+            let waits = slot.occupant.as_ref().is_some_and(|tenant| waits_for_prefill(tenant.phase));
             waits && seen.age_ticks < setting.decode.deadline_ticks
         })
     }

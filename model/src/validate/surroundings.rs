@@ -53,7 +53,10 @@ impl<R: DecodeRules> Answering for Decode<R> {
             DecodeDo::Publish { leg, .. } => {
                 Answer { always: told(leg, LegFact::Published), perhaps: told(leg, LegFact::TransferFailed) }
             }
-            DecodeDo::Handshake { .. } | DecodeDo::Withdraw { .. } | DecodeDo::Fence { .. } => Answer::NONE,
+            DecodeDo::Handshake { .. }
+            | DecodeDo::Copy(_)
+            | DecodeDo::Withdraw { .. }
+            | DecodeDo::Fence { .. } => Answer::NONE,
             DecodeDo::Seed { .. } | DecodeDo::Emit { .. } | DecodeDo::End { .. } => Answer::NONE,
         }
     }
@@ -143,7 +146,7 @@ impl Surroundings<Decode> for DecodeAround {
             }
             DecodeDo::Withdraw { leg } => self.change(*leg, |port| port.withdraw(*leg, true)),
             DecodeDo::Fence { leg } => self.change(*leg, Port::fence),
-            DecodeDo::Seed { .. } | DecodeDo::Emit { .. } | DecodeDo::End { .. } => {}
+            DecodeDo::Copy(_) | DecodeDo::Seed { .. } | DecodeDo::Emit { .. } | DecodeDo::End { .. } => {}
         }
     }
 

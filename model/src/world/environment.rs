@@ -1,7 +1,7 @@
 //! What surrounds the ranks of a world, and what a world asks of it.
 
 use super::{Action, Completion, Interleaving};
-use crate::explore::Notes;
+use crate::explore::{Notes, Obligation};
 use crate::traces::Happened;
 use lockstep_spec::counters::Counters;
 use lockstep_spec::program::RankProgram;
@@ -89,6 +89,26 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
 
     /// Whether delivering a fact neither aborts, nor fails, nor adds work.
     fn benign(fact: &FactOf<Self>) -> bool;
+
+    /// What must end, where a run is about that: then ranks turn, collectives complete, devices finish, and what is owed comes.
+    fn obligations(_: &Self::Setting) -> Vec<Obligation> {
+        Vec::new()
+    }
+
+    /// Bit k: obligation k is pending.
+    fn pending(_: &[Self::Program]) -> u32 {
+        0
+    }
+
+    /// What is owed to the ranks, by name.
+    fn owed(_: &Self::Setting) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Which of that a fact is; none of what may fail, or need not happen.
+    fn owes(_: &Self::Setting, _rank: usize, _: &FactOf<Self>) -> Option<usize> {
+        None
+    }
 
     /// The guards by which a rank decides when this happens to it, with what they say there: for drawings. What happens to another rank
     /// alone (then `concerned` is false) may be a guard that says no here.

@@ -15,7 +15,8 @@ use lockstep_spec::table::{Flight, Flights, Row, Slot, State};
 pub(crate) fn picture(setting: &DecodeSetting, level: &AgreedLevel) -> Value {
     let AgreedLevel { state, ghosts, violation } = level;
     // A decode group keeps nothing.
-    let State { slots, pool, flights, closing, paused, cache: _ } = state;
+    let State { slots, pool, flights, closing, paused, cache: _, host } = state;
+    assert!(host.free().is_empty() && host.copies().is_empty(), "nothing is copied to hosts here");
     assert!(!closing && !paused, "the group neither leaves nor pauses at this level");
     assert!(violation.is_none(), "only sound states have a picture");
     let ages = state.by_age(|_| true);
@@ -55,7 +56,7 @@ fn entry(setting: &DecodeSetting, slot: &Slot<Tenant>) -> Value {
         (Generation(0), Attempt(0)),
         "one occupant and attempt of a slot live"
     );
-    let Some(Tenant { request, phase, pages, generated }) = occupant else {
+    let Some(Tenant { request, phase, pages, host_pages: _, generated }) = occupant else {
         return Value::record([("phase", Value::text("free"))]);
     };
     let (phase, outcome) = phase_words(*phase);
@@ -84,6 +85,7 @@ fn phase_words(phase: Phase) -> (&'static str, &'static str) {
         Phase::Running => ("running", "none"),
         Phase::Retracting => ("retracting", "none"),
         Phase::Retracted => ("retracted", "none"),
+        Phase::Stored | Phase::Restoring => panic!("nothing is copied to hosts here"),
         Phase::Draining(outcome) => ("draining", outcome_word(outcome)),
     }
 }

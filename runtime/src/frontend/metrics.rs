@@ -29,7 +29,7 @@ const OF_THE_FRONT_END: [Metric<Health>; 7] = [
     }),
 ];
 
-const OF_A_RANK: [Metric<Progress>; 16] = [
+const OF_A_RANK: [Metric<Progress>; 17] = [
     ("rank_rounds_total", "counter", "Rounds completed", |told| float(told.round)),
     ("rank_rounds_with_work_total", "counter", "Rounds in which a slot was used", |told| {
         float(told.rounds_with_work)
@@ -73,6 +73,12 @@ const OF_A_RANK: [Metric<Progress>; 16] = [
     ("rank_pages_loaded_total", "counter", "Of those, pages that came back from the host", |told| {
         float(told.pages_loaded)
     }),
+    (
+        "rank_restored_total",
+        "counter",
+        "Requests that came back from the hosts after giving their pages up",
+        |told| float(told.restored),
+    ),
     ("rank_paused", "gauge", "1 when paused, with no forward in flight", |told| f64::from(told.paused)),
 ];
 

@@ -137,7 +137,7 @@ pub struct GroupFlags {
     /// Tokens of one prefill forward at most; longer prompts are computed in chunks
     #[arg(long, default_value_t = 512, value_parser = value_parser!(u32).range(1..=1_048_576))]
     pub chunk_tokens: u32,
-    /// What prefill keeps.
+    /// What is kept.
     #[command(flatten)]
     pub keeping: Keeping,
     /// What computes.

@@ -164,7 +164,7 @@ impl RankArguments {
     /// The arguments of the process.
     pub(crate) fn command_line(&self) -> Vec<OsString> {
         let Self { front, control_socket, plan } = self;
-        let flags: [(&str, OsString); 21] = [
+        let flags: [(&str, OsString); 22] = [
             ("--role=", plan.role.name().into()),
             ("--rank=", plan.rank.to_string().into()),
             ("--size=", plan.size.to_string().into()),
@@ -186,6 +186,7 @@ impl RankArguments {
             ("--fabric=", plan.fabric.name().into()),
             ("--prefix-pages=", plan.keeping.prefix_pages.to_string().into()),
             ("--host-pages=", plan.keeping.host_pages.to_string().into()),
+            ("--swap-pages=", plan.keeping.swap_pages.to_string().into()),
         ];
         let flags =
             flags.iter().map(|(name, value)| [OsStr::new(name), value.as_os_str()].into_iter().collect());
@@ -242,7 +243,7 @@ mod tests {
             page_size: 7,
             chunk_tokens: 8,
             fabric: FabricKind::Unix,
-            keeping: Keeping { prefix_pages: 9, host_pages: 10 },
+            keeping: Keeping { prefix_pages: 9, host_pages: 10, swap_pages: 11 },
             trace: Some("/tr aces".into()),
             unchecked: true,
             apart: true,

@@ -195,9 +195,10 @@ impl<'a, B: Backend> Rank<'a, B> {
 
 /// What the group is to have, if all its ranks do.
 fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
-    let keeping = match plan.role {
-        Role::Decode => Keeping { prefix_pages: 0, host_pages: 0 },
-        Role::Prefill => plan.keeping,
+    let Keeping { prefix_pages, host_pages, swap_pages } = plan.keeping;
+    let (prefix_pages, host_pages) = match plan.role {
+        Role::Decode => (0, swap_pages),
+        Role::Prefill => (prefix_pages, host_pages),
     };
     GroupConfiguration {
         epoch: Epoch(plan.epoch),
@@ -210,10 +211,10 @@ fn proposal(plan: &RankPlan, stop_tokens: Vec<TokenId>) -> GroupConfiguration {
             Mode::Overlap | Mode::Stream => 2,
         },
         chunk_tokens: plan.chunk_tokens,
-        prefix_pages: keeping.prefix_pages,
-        host_pages: keeping.host_pages,
+        prefix_pages,
+        host_pages,
         brief_words: GroupConfiguration::least_brief_words(plan.slots)
-            .saturating_add(BlockKey::WORDS * keeping.prefix_pages)
+            .saturating_add(BlockKey::WORDS * prefix_pages)
             .saturating_add(4096),
         deadline_ticks: DEADLINE_TICKS,
         stop_tokens,

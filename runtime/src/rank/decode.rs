@@ -40,6 +40,7 @@ impl Hands for DecodeHands {
                 self.fabrics.iter().try_for_each(|fabric| fabric.hello(leg))?;
                 self.tell(&RankToFront::LegWanted { request: request.0, leg, generated })
             }
+            Do::Copy(copy) => self.device.push(Command::Copy(copy)),
             Do::Publish { leg, pages } => {
                 let pages: Vec<u32> = pages.iter().map(|page| page.0).collect();
                 self.device.push(Command::Expect { leg, pages: pages.iter().copied().collect() })?;

@@ -322,6 +322,7 @@ impl<H: Hands, C: Collectives, P: Pace> Driver<H, C, P> {
                 let count = |of: Why| whys.iter().filter(|why| **why == of).count() as u64;
                 self.counters.pages_matched += count(Why::PrefixMatched);
                 self.counters.pages_loaded += count(Why::BlockLoaded);
+                self.counters.restored += count(Why::Restored);
                 Ok(())
             }
             Local::Role(effect) => self.hands.perform(effect, facts),

@@ -48,7 +48,7 @@ enum Last {
     /// What the row of a forward chooses that has not landed.
     Chosen { by: ForwardId, row: usize },
     /// What a forward chose.
-    Landed(TokenId),
+    Landed { by: ForwardId, token: TokenId },
 }
 
 /// A forward or a vote.
@@ -61,7 +61,7 @@ enum Kind<B: Backend> {
     Forward {
         forward: ForwardId,
         slots: Vec<SlotIndex>,
-        /// Whether a row of it goes on from a forward before.
+        /// Whether a row of it goes on from the forward before.
         goes_on: bool,
         flight: Flight<B>,
     },
@@ -75,6 +75,8 @@ enum Kind<B: Backend> {
 pub(super) struct Flights<B: Backend> {
     flying: VecDeque<Flying<B>>,
     last: BTreeMap<SlotIndex, Last>,
+    /// The forward that was launched last.
+    before: Option<ForwardId>,
     /// When one landed the last time.
     landed: Instant,
     /// When a forward did.
@@ -84,7 +86,13 @@ pub(super) struct Flights<B: Backend> {
 impl<B: Backend> Flights<B> {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { flying: VecDeque::new(), last: BTreeMap::new(), landed: now, forward_landed: now }
+        Self {
+            flying: VecDeque::new(),
+            last: BTreeMap::new(),
+            before: None,
+            landed: now,
+            forward_landed: now,
+        }
     }
 
     /// Whether everything has landed.
@@ -115,12 +123,13 @@ impl<B: Backend> Flights<B> {
         let (mut follows, mut goes_on) = (vec![None; batch.len()], false);
         for (row, follows) in batch.iter_mut().zip(&mut follows).filter(|(row, _)| row.tokens.is_empty()) {
             let last = self.last.get(&row.slot).ok_or(RankError::NoTokens(row.slot))?;
-            let (token, follow) = match last {
-                Last::Seed(token) | Last::Landed(token) => (token.0, None),
+            let (token, follow, chooser) = match last {
+                Last::Seed(token) => (token.0, None, None),
+                Last::Landed { by, token } => (token.0, None, Some(*by)),
                 // It is replaced on the device.
-                Last::Chosen { row, .. } => (0, Some(*row)),
+                Last::Chosen { by, row } => (0, Some(*row), Some(*by)),
             };
-            goes_on |= !matches!(last, Last::Seed(_));
+            goes_on |= chooser.is_some() && chooser == self.before;
             *follows = follow;
             row.tokens.push(token);
         }
@@ -131,6 +140,7 @@ impl<B: Backend> Flights<B> {
         let draws: Vec<Option<engine::Draw>> = batch.iter().map(|row| row.draw.and_then(drawn)).collect();
         let step = Step { rows: &rows, draws: &draws, follows: &follows };
         let flight = model.launch(cache, step, &mut Communicator { mesh, ticket: *entry.ticket() })?;
+        self.before = Some(forward);
         let slots: Vec<SlotIndex> = batch.iter().map(|row| row.slot).collect();
         self.last.extend(slots.iter().zip(0..).map(|(slot, row)| (*slot, Last::Chosen { by: forward, row })));
         self.flying.push_back(Flying { launched, kind: Kind::Forward { forward, slots, goes_on, flight } });
@@ -159,7 +169,7 @@ impl<B: Backend> Flights<B> {
                 let tokens: Vec<TokenId> = tokens.into_iter().map(TokenId).collect();
                 for (slot, token) in slots.iter().zip(&tokens) {
                     let last = self.last.get_mut(slot).filter(|last| last.is_of(*forward));
-                    last.into_iter().for_each(|last| *last = Last::Landed(*token));
+                    last.into_iter().for_each(|last| *last = Last::Landed { by: *forward, token: *token });
                 }
                 let gap = launched.saturating_duration_since(self.forward_landed);
                 let gap_micros = if *goes_on { micros_of(gap) } else { 0 };
@@ -186,7 +196,7 @@ impl<B: Backend> Flights<B> {
 impl Last {
     fn is_of(&self, forward: ForwardId) -> bool {
         match self {
-            Self::Seed(_) | Self::Landed(_) => false,
+            Self::Seed(_) | Self::Landed { .. } => false,
             Self::Chosen { by, .. } => *by == forward,
         }
     }

@@ -1,6 +1,6 @@
 //! What reaches the rank loop, from whichever thread, in one queue.
 //!
-//! The queue is unbounded, and bounded by what feeds it: a report for each forward in flight and each leg in a slot, and the front end's
+//! The queue is unbounded, and bounded by what feeds it: a report for each forward in flight, each copy under way and each leg in a slot, and the front end's
 //! own bound on requests. A bound of its own would let a sink wait for the loop while the loop waits for the sink's lock.
 
 use super::error::RankError;

@@ -189,7 +189,7 @@ mod tests {
             pages: 4,
             page_size: 5,
             chunk_tokens: 6,
-            keeping: Keeping { prefix_pages: 7, host_pages: 8 },
+            keeping: Keeping { prefix_pages: 7, host_pages: 8, swap_pages: 9 },
             unchecked: false,
         };
         CallPlan { model: 7, terms, absence: Duration::ZERO }

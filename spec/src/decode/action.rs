@@ -2,6 +2,7 @@
 //! completions come back by name.
 
 use crate::decode::phase::Outcome;
+use crate::host::Copy;
 use crate::ids::{Leg, PageId, RequestId, SlotIndex, TokenId};
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,8 @@ pub enum Action {
         /// Tokens of the output so far: prefill computes the prompt and these.
         generated: u32,
     },
+    /// Copy a page to or from the hosts.
+    Copy(Copy),
     /// Publish a leg's pages.
     Publish {
         /// The leg.
@@ -83,6 +86,8 @@ pub enum Do {
         /// Tokens of the output so far.
         generated: u32,
     },
+    /// Copy a page to or from the host, behind all that the device was asked for before.
+    Copy(Copy),
     /// Hand the page list to the fabric.
     Publish {
         /// The leg.

@@ -34,6 +34,7 @@ pub(crate) struct Deciding<'a, R> {
     applied: Vec<Applied>,
     flight: Option<Flight>,
     retired: usize,
+    copied: usize,
     pub(crate) pressure: Pressure,
     rules: PhantomData<R>,
 }
@@ -58,6 +59,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
             applied: Vec::new(),
             flight: None,
             retired: 0,
+            copied: 0,
             pressure: Pressure { growth_lacks: false, retracted_waits: false },
             rules: PhantomData,
         }
@@ -70,6 +72,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
             match work {
                 Work::Record => self.record()?,
                 Work::Retire => self.retire()?,
+                Work::Copy => self.copy()?,
                 Work::Abort => self.abort(),
                 Work::Poll => self.poll()?,
                 Work::Release => self.release(),
@@ -79,8 +82,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
                 Work::Compose => self.compose(),
             }
         }
-        let Self { state, actions, flight, retired, reasons, applied, .. } = self;
-        Ok(Decision { state, actions, flight, retired, copied: 0, reasons, applied })
+        let Self { state, actions, flight, retired, copied, reasons, applied, .. } = self;
+        Ok(Decision { state, actions, flight, retired, copied, reasons, applied })
     }
 
     pub(crate) fn leg(&self, slot: SlotIndex) -> Leg {
@@ -177,6 +180,20 @@ impl<'a, R: Rules> Deciding<'a, R> {
         self.drain(slot, outcome);
     }
 
+    /// Takes in the copies that every rank has made: whoever's pages have all come back may run.
+    fn copy(&mut self) -> Result<(), Fault> {
+        self.copied = self.outcome.copied();
+        self.state.host.settle(self.copied)?;
+        for slot in self.state.by_age(|tenant| tenant.phase == Phase::Restoring) {
+            let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut() else { continue };
+            if R::restored(self.state.host.loading(&tenant.pages)) {
+                tenant.phase = Phase::Ready;
+                self.reasons.push(Why::Restored);
+            }
+        }
+        Ok(())
+    }
+
     /// Ends what the brief names, and everything once the group is on its way out.
     fn abort(&mut self) {
         let (aborts, closing) = (&self.brief.aborts, self.state.closing);
@@ -247,6 +264,8 @@ impl<'a, R: Rules> Deciding<'a, R> {
             | Phase::Running
             | Phase::Retracting
             | Phase::Retracted
+            | Phase::Stored
+            | Phase::Restoring
             | Phase::Draining(_) => Ok(()),
         }
     }

@@ -224,7 +224,12 @@ impl SlotEvidence {
                 Receipt::Nothing | Receipt::Pages | Receipt::Row(_) if late => KvPoll::DeadlinePassed,
                 Receipt::Nothing | Receipt::Pages | Receipt::Row(_) => KvPoll::Transferring,
             },
-            Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => KvPoll::Success,
+            Phase::Ready
+            | Phase::Running
+            | Phase::Retracting
+            | Phase::Stored
+            | Phase::Restoring
+            | Phase::Draining(_) => KvPoll::Success,
         }
     }
 
@@ -243,9 +248,13 @@ impl SlotEvidence {
             Phase::Transferring => {
                 matches!(self.receipt, Receipt::Nothing | Receipt::Pages | Receipt::Row(_))
             }
-            Phase::Handshaken | Phase::Ready | Phase::Running | Phase::Retracting | Phase::Draining(_) => {
-                false
-            }
+            Phase::Handshaken
+            | Phase::Ready
+            | Phase::Running
+            | Phase::Retracting
+            | Phase::Stored
+            | Phase::Restoring
+            | Phase::Draining(_) => false,
         }
     }
 }

@@ -127,6 +127,7 @@ impl<R: Rules> Role for Decode<R> {
                 seen(evidence, *leg, evidence::SlotEvidence::begin_handshake);
                 effect(Do::Handshake { leg: *leg, request: *request, generated: *generated });
             }
+            Action::Copy(copy) => effect(Do::Copy(*copy)),
             Action::Publish { leg, pages } => {
                 seen(evidence, *leg, evidence::SlotEvidence::begin_transfer);
                 effect(Do::Publish { leg: *leg, pages: pages.clone() });

@@ -5,30 +5,37 @@ use crate::decode::action::Action;
 use crate::decode::decide::Deciding;
 use crate::decode::phase::{Phase, Tenant};
 use crate::decode::rules::Rules;
+use crate::host::Direction;
 use crate::ids::SlotIndex;
+use crate::table::State;
 use crate::why::Why;
 
 impl<R: Rules> Deciding<'_, R> {
     /// Frees what nothing can touch any more.
     pub(crate) fn release(&mut self) {
         for slot in self.state.by_age(Tenant::gives_up_pages) {
-            if !R::releasable(self.flying(slot), self.outcome.drained(slot)) {
+            let (flying, drained) = (self.flying(slot), self.outcome.drained(slot));
+            let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut() else { continue };
+            if !R::releasable(flying, drained, self.state.host.touches(&tenant.pages)) {
                 continue;
             }
-            let Some(tenant) = self.state.slots[slot.index()].occupant.as_mut() else { continue };
             let mut pages = core::mem::take(&mut tenant.pages);
             if R::returns_pages() {
                 self.state.pool.give(&mut pages);
             }
             if tenant.ended() {
+                self.state.host.give(&mut tenant.host_pages);
                 let leg = self.leg(slot);
                 self.actions.push(Action::Release { leg });
                 self.state.slots[slot.index()].occupant = None;
                 self.reasons.push(Why::Released);
-            } else {
-                tenant.phase = Phase::Retracted;
-                self.state.slots[slot.index()].attempt.0 += 1;
-                self.reasons.push(Why::RetractionReleased);
+                continue;
+            }
+            let stored = !tenant.host_pages.is_empty();
+            tenant.phase = if stored { Phase::Stored } else { Phase::Retracted };
+            self.state.slots[slot.index()].attempt.0 += 1;
+            self.reasons.push(if stored { Why::Stored } else { Why::RetractionReleased });
+            if !stored {
                 self.handshake(slot);
             }
         }
@@ -95,7 +102,23 @@ impl<R: Rules> Deciding<'_, R> {
             tenant.phase = Phase::Retracting;
         }
         self.reasons.push(Why::Retracted);
+        self.store(victim);
         true
+    }
+
+    /// Copies a victim's KV to the hosts, behind its forwards in flight, if they have room for all of it.
+    fn store(&mut self, victim: SlotIndex) {
+        let flying = self.flying(victim);
+        let State { slots, host, .. } = &mut self.state;
+        let Some(tenant) = slots.get_mut(victim.index()).and_then(|slot| slot.occupant.as_mut()) else {
+            return;
+        };
+        let count = self.configuration.pages_for(R::positions_to_store(tenant, flying));
+        let Some(host_pages) = host.take(count) else { return };
+        for (page, host_page) in tenant.pages.iter().zip(&host_pages) {
+            self.actions.push(Action::Copy(host.issue(Direction::Store, *page, *host_page)));
+        }
+        tenant.host_pages = host_pages;
     }
 
     fn take(&mut self, slot: SlotIndex, count: usize) -> bool {
@@ -123,19 +146,38 @@ impl<R: Rules> Deciding<'_, R> {
         true
     }
 
-    /// Retracted requests whose handshake is done on every rank take pages again, oldest first; the first misfit stops.
+    /// Takes pages for a copy that comes back, those of the first launch too. The hosts' are free at once: what is copied there next is
+    /// copied behind this.
+    fn restore(&mut self, slot: SlotIndex) -> bool {
+        let Some(tenant) = self.state.occupant(slot) else { return false };
+        if !self.take(slot, self.configuration.pages_for(R::positions_to_restore(tenant))) {
+            return false;
+        }
+        let State { slots, host, .. } = &mut self.state;
+        let Some(tenant) = slots.get_mut(slot.index()).and_then(|slot| slot.occupant.as_mut()) else {
+            return false;
+        };
+        tenant.phase = Phase::Restoring;
+        for (page, host_page) in tenant.pages.iter().zip(&tenant.host_pages) {
+            self.actions.push(Action::Copy(host.issue(Direction::Load, *page, *host_page)));
+        }
+        host.give(&mut tenant.host_pages);
+        true
+    }
+
+    /// Requests that gave their pages up take pages again, oldest first; the first misfit stops. Those without a copy need their handshake
+    /// done on every rank.
     pub(crate) fn resume(&mut self) {
-        let retracted = self.state.by_age(|tenant| tenant.phase == Phase::Retracted);
-        for slot in retracted {
+        for slot in self.state.by_age(Tenant::waits_to_resume) {
             self.pressure.retracted_waits = true;
             if !R::may_resume(self.pressure) {
                 continue;
             }
-            let poll = self.fresh_poll(slot);
-            if !R::may_start_again(poll) {
+            let stored = self.state.occupant(slot).is_some_and(|tenant| tenant.phase == Phase::Stored);
+            if !stored && !R::may_start_again(self.fresh_poll(slot)) {
                 continue;
             }
-            if !self.start(slot) {
+            if !(if stored { self.restore(slot) } else { self.start(slot) }) {
                 self.reasons.push(Why::ResumeLacksPages);
                 if R::first_misfit_stops() {
                     break;
@@ -144,8 +186,7 @@ impl<R: Rules> Deciding<'_, R> {
             }
             self.reasons.push(Why::Resumed);
         }
-        let waiting = self.state.by_age(|tenant| tenant.phase == Phase::Retracted);
-        self.pressure.retracted_waits = !waiting.is_empty();
+        self.pressure.retracted_waits = !self.state.by_age(Tenant::waits_to_resume).is_empty();
     }
 
     /// Requests whose handshake is done take pages, oldest first; the first misfit stops.

@@ -3,12 +3,13 @@
 //! ```text
 //! Bootstrapping ─▶ Handshaken ─▶ Transferring ─▶ Ready ─▶ Running
 //! Ready, Running ─victim─▶ Retracting ─▶ Retracted ─resumed─▶ Transferring
+//!                                     ─▶ Stored ─resumed─▶ Restoring ─▶ Ready, where the hosts had room for a copy
 //! any ─finished, aborted or failed─▶ Draining ─▶ the slot is free
 //! ```
 
 use crate::counters::{Counter, Counters};
 use crate::decode::request::Request;
-use crate::ids::{PageId, RequestId};
+use crate::ids::{HostPageId, PageId, RequestId};
 use crate::poll::Reason;
 use crate::table::Occupant;
 use alloc::vec::Vec;
@@ -40,10 +41,14 @@ pub enum Phase {
     Ready,
     /// It has been in a plan.
     Running,
-    /// It is to give its pages up once its forwards retire.
+    /// It is to give its pages up once its forwards retire and its copy, if there is to be one, is on the hosts.
     Retracting,
     /// It holds no pages; the handshake of its next attempt is under way or done.
     Retracted,
+    /// It holds no pages but those of its copy on the hosts.
+    Stored,
+    /// It has pages, and its KV comes back from the hosts.
+    Restoring,
     /// It ended; its pages wait until nothing can touch them.
     Draining(Outcome),
 }
@@ -57,6 +62,8 @@ pub struct Tenant {
     pub phase: Phase,
     /// Its pages, in the order of positions.
     pub pages: Vec<PageId>,
+    /// The hosts' pages of its copy, in the order of positions; none if there is no copy.
+    pub host_pages: Vec<HostPageId>,
     /// Tokens of its output so far.
     pub generated: u32,
 }
@@ -65,7 +72,8 @@ impl Tenant {
     /// A request that has just taken a slot.
     #[must_use]
     pub fn new(request: Request) -> Self {
-        Self { request, phase: Phase::Bootstrapping, pages: Vec::new(), generated: request.generated }
+        let (pages, host_pages) = (Vec::new(), Vec::new());
+        Self { request, phase: Phase::Bootstrapping, pages, host_pages, generated: request.generated }
     }
 
     /// Whether it may be in a plan.
@@ -78,6 +86,12 @@ impl Tenant {
     #[must_use]
     pub fn gives_up_pages(&self) -> bool {
         matches!(self.phase, Phase::Retracting | Phase::Draining(_))
+    }
+
+    /// Whether it waits for pages to go on.
+    #[must_use]
+    pub fn waits_to_resume(&self) -> bool {
+        matches!(self.phase, Phase::Retracted | Phase::Stored)
     }
 
     /// Whether it has ended.
@@ -113,6 +127,10 @@ impl Occupant for Tenant {
 
     fn pages(&self) -> &[PageId] {
         &self.pages
+    }
+
+    fn host_pages(&self) -> &[HostPageId] {
+        &self.host_pages
     }
 }
 

@@ -16,6 +16,8 @@ pub enum Work {
     Record,
     /// Tokens of forwards that every rank has retired are accepted.
     Retire,
+    /// Copies that every rank has made are over; requests whose copies have come back run.
+    Copy,
     /// Aborted requests end.
     Abort,
     /// Agreed polls move requests on.
@@ -24,7 +26,7 @@ pub enum Work {
     Release,
     /// Running requests take the page of their next launch; victims are chosen.
     Grow,
-    /// Retracted requests take pages again.
+    /// Requests that gave their pages up take pages again.
     Resume,
     /// New requests take pages.
     Admit,
@@ -33,9 +35,10 @@ pub enum Work {
 }
 
 /// Finish before abort before failure; grow before resume before admit: the other orders trap or starve a request.
-pub const ORDER: [Work; 9] = [
+pub const ORDER: [Work; 10] = [
     Work::Record,
     Work::Retire,
+    Work::Copy,
     Work::Abort,
     Work::Poll,
     Work::Release,
@@ -50,7 +53,7 @@ pub const ORDER: [Work; 9] = [
 pub struct Pressure {
     /// A running request lacks a page.
     pub growth_lacks: bool,
-    /// A retracted request has not resumed.
+    /// A request that gave its pages up has not resumed.
     pub retracted_waits: bool,
 }
 
@@ -103,9 +106,24 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
     }
 
     /// Whether a transfer brings the token that follows what it computed. It always does where prefill computes prompt and output so far,
-    /// so that each retraction costs time and never progress; a resume from a copy would bring none.
+    /// so that each retraction costs time and never progress; a copy that comes back brings none.
     fn transfer_brings_token(_generated: u32) -> bool {
         true
+    }
+
+    /// Positions whose KV goes to the hosts with a victim of which `flying` forwards are in flight: what those write too.
+    fn positions_to_store(tenant: &Tenant, flying: u32) -> u32 {
+        tenant.next_position(flying)
+    }
+
+    /// Whether a request runs whose pages come from the hosts, given whether one has not come on every rank.
+    fn restored(loading: bool) -> bool {
+        !loading
+    }
+
+    /// Positions that a copy which comes back takes pages for: those of the first launch too.
+    fn positions_to_restore(tenant: &Tenant) -> u32 {
+        tenant.next_position(0) + 1
     }
 
     /// Positions that a starting transfer takes pages for: those of the first launch too.
@@ -123,9 +141,9 @@ pub trait Rules: Clone + Eq + Hash + fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// Whether pages may be freed, with `flying` forwards that name them in flight.
-    fn releasable(flying: u32, drained: bool) -> bool {
-        flying == 0 && drained
+    /// Whether pages may be freed, with `flying` forwards that name them in flight and, if `copying`, copies to or from the hosts.
+    fn releasable(flying: u32, drained: bool, copying: bool) -> bool {
+        flying == 0 && drained && !copying
     }
 
     /// Whether a request may be in a plan, given whether every rank's fence of its transfer is done: a peer that writes again would

@@ -17,13 +17,14 @@ pub const PROPERTY: Property = Property {
 /// Whether free, held and kept pages are exactly the pool, on the devices and on the hosts.
 #[must_use]
 pub fn holds<O: Occupant>(configuration: &GroupConfiguration, state: &State<O>) -> bool {
-    let held = state.slots.iter().filter_map(|slot| slot.occupant.as_ref()).flat_map(Occupant::pages);
+    let occupants = || state.slots.iter().filter_map(|slot| slot.occupant.as_ref());
     let mut kept: Vec<PageId> = state.cache.pages().collect();
     kept.sort_unstable();
-    let alone = held.filter(|page| kept.binary_search(page).is_err());
+    let alone = occupants().flat_map(Occupant::pages).filter(|page| kept.binary_search(page).is_err());
     let pages = state.pool.free().iter().chain(alone).copied().chain(state.cache.pages());
     let hosts = state.cache.blocks().iter().filter_map(|block| block.host);
-    let hosts = hosts.chain(state.cache.free_host_pages().iter().copied());
+    let held = occupants().flat_map(Occupant::host_pages).chain(state.host.free());
+    let hosts = hosts.chain(held.copied());
     are_all(pages.collect(), (0..configuration.pages).map(PageId))
         && are_all(hosts.collect(), (0..configuration.host_pages).map(HostPageId))
 }

@@ -71,7 +71,7 @@ impl<R: Role> RankMachine<R> {
             Fact::Retired { forward, tokens } => {
                 self.device.retire(&self.state.value().flights.queue, forward, tokens)
             }
-            Fact::Copied(copy) => self.device.finish_copy(self.state.value().cache.copies(), copy),
+            Fact::Copied(copy) => self.device.finish_copy(self.state.value().host.copies(), copy),
             Fact::Submitted(arrival) => {
                 self.submit(arrival, effects);
                 Ok(())

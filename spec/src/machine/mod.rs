@@ -18,10 +18,10 @@ mod round;
 pub use facts::{Fact, Local};
 
 use crate::agreed::{Agreed, Entry, Words};
-use crate::cache::Copy;
 use crate::configuration::{ConfigurationError, GroupConfiguration};
 use crate::counters::{Counter, Counters};
 use crate::fault::Fault;
+use crate::host::Copy;
 use crate::ids::{Epoch, RankIndex, Round};
 use crate::local::{Device, Intake};
 use crate::program::{Effect, Event, RankProgram};
@@ -148,7 +148,7 @@ impl<R: Role> RankMachine<R> {
     /// The copy that this rank's device completes next.
     #[must_use]
     pub fn next_copy(&self) -> Option<&Copy> {
-        self.state.value().cache.copies().get(self.device.copied())
+        self.state.value().host.copies().get(self.device.copied())
     }
 
     /// What the front end told the leader and the leader has not briefed.

@@ -145,7 +145,7 @@ impl<R: Role> RankMachine<R> {
     fn perform(&mut self, decision: Decided<R>, effects: &mut Effects<R>) -> Result<(), Fault> {
         let Decision { actions, retired, copied, .. } = decision.value();
         let tokens = self.device.agree(&self.state.value().flights.queue, *retired)?;
-        self.device.agree_copied(self.state.value().cache.copies(), *copied)?;
+        self.device.agree_copied(self.state.value().host.copies(), *copied)?;
         for action in actions {
             R::perform(&mut self.evidence, action, &tokens, self.rank, &mut |effect| {
                 effects.push(Effect::Local(Local::Role(effect)));

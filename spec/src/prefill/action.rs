@@ -1,6 +1,6 @@
 //! What a decision tells each prefill rank, and what the rank then does.
 
-use crate::cache::Copy;
+use crate::host::Copy;
 use crate::ids::{Leg, PageId, SlotIndex, TokenId};
 use crate::prefill::leg::LegOutcome;
 use alloc::vec::Vec;

@@ -63,7 +63,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
             self.close();
         }
         let copied = self.outcome.copied();
-        self.state.cache.settle(copied)?;
+        self.state.host.settle(copied)?;
         let eligible = self.poll();
         self.release();
         let flight = self.compose(&eligible);
@@ -244,7 +244,7 @@ impl<'a, R: Rules> Deciding<'a, R> {
     /// of the device, which works in order.
     fn next_chunk(&mut self, slot: SlotIndex, budget: &mut u32) -> Option<Row> {
         let room = *budget;
-        if R::waits_for_loads() && self.state.cache.loading(&self.state.occupant(slot)?.pages) {
+        if R::waits_for_loads() && self.state.host.loading(&self.state.occupant(slot)?.pages) {
             self.reasons.push(Why::PlanOmitsLoading);
             return None;
         }

@@ -1,11 +1,13 @@
 //! Prompts that begin alike: what a leg finds in the cache, what it leaves there, and what is given up for it.
 
-use crate::cache::{Block, Copy, PrefixCache};
+use crate::cache::{Block, PrefixCache};
+use crate::host::{Copy, Direction};
 use crate::ids::{BlockKey, PageId, SlotIndex};
 use crate::prefill::action::Action;
 use crate::prefill::decide::Deciding;
 use crate::prefill::leg::PrefillLeg;
 use crate::prefill::rules::Rules;
+use crate::table::State;
 use crate::why::Why;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -48,7 +50,7 @@ impl<R: Rules> Deciding<'_, R> {
             return true;
         };
         let (held, prefix) = (self.state.held(), prefix.iter().collect::<BTreeSet<_>>());
-        let copied: BTreeSet<PageId> = self.state.cache.copies().iter().map(|copy| copy.page).collect();
+        let copied: BTreeSet<PageId> = self.state.host.copies().iter().map(|copy| copy.page).collect();
         let evictable = |page: PageId| R::evictable(held.contains(&page), copied.contains(&page));
         let spare = |block: &Block| !prefix.contains(&block.key) && block.page.is_some_and(evictable);
         let given_up = self.state.cache.by_age(spare);
@@ -61,8 +63,8 @@ impl<R: Rules> Deciding<'_, R> {
 
     fn load(&mut self, key: BlockKey) -> Option<PageId> {
         let page = self.state.pool.take(1)?.pop()?;
-        let copy = self.state.cache.load(key, page)?;
-        self.actions.push(Action::Copy(copy));
+        let host = self.state.cache.load(key, page)?;
+        self.actions.push(Action::Copy(self.state.host.issue(Direction::Load, page, host)));
         self.reasons.push(Why::BlockLoaded);
         Some(page)
     }
@@ -81,13 +83,14 @@ impl<R: Rules> Deciding<'_, R> {
     /// are made in the order of their issue.
     fn store(&mut self, kept: &[BlockKey], prompt: &[BlockKey]) {
         let prompt: BTreeSet<&BlockKey> = prompt.iter().collect();
-        let cache = &mut self.state.cache;
+        let State { cache, host, .. } = &mut self.state;
         let others = cache.by_age(|block| block.host.is_some() && !prompt.contains(&block.key));
         let bare = |key: &&BlockKey| cache.block(**key).is_some_and(|block| block.host.is_none());
         let bare: Vec<BlockKey> = kept.iter().filter(bare).copied().collect();
-        let (hosts, forgotten) = cache.host_pages(bare.len(), &others);
+        let (hosts, forgotten) = cache.host_pages(host, bare.len(), &others);
+        let stored = bare.iter().zip(hosts).filter_map(|(key, page)| Some((cache.store(*key, page)?, page)));
         let copies: Vec<Copy> =
-            bare.iter().zip(hosts).filter_map(|(key, host)| cache.store(*key, host)).collect();
+            stored.map(|(page, host_page)| host.issue(Direction::Store, page, host_page)).collect();
         self.reasons.extend((0..forgotten).map(|_| Why::BlockForgotten));
         self.reasons.extend(copies.iter().map(|_| Why::BlockStored));
         self.actions.extend(copies.into_iter().map(Action::Copy));

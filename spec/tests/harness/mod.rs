@@ -24,8 +24,9 @@ pub(crate) trait Shown: Role {
 }
 
 impl Shown for lockstep_spec::decode::Decode {
-    fn occupant(Tenant { request, phase, pages, generated }: &Tenant) -> String {
-        format!("{} {phase:?} {pages:?} out {generated}", request.id)
+    fn occupant(Tenant { request, phase, pages, host_pages, generated }: &Tenant) -> String {
+        let hosts = if host_pages.is_empty() { String::new() } else { format!(" {host_pages:?}") };
+        format!("{} {phase:?} {pages:?}{hosts} out {generated}", request.id)
     }
 }
 

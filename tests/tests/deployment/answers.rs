@@ -133,6 +133,22 @@ fn answers_under_page_pressure_are_the_same() {
     }
 }
 
+/// The same with copies on the hosts: prefill computes nothing anew where they have room for all, and some of it where they have room for one.
+#[test]
+fn answers_under_page_pressure_are_the_same_with_copies_on_the_hosts() {
+    for (flags, all) in
+        [("--swap-pages 32", true), ("--swap-pages 32 --no-overlap", true), ("--swap-pages 2", false)]
+    {
+        let server = Deployment::start(&format!("--tp 2 --slots 4 --pages 8 --page-size 16 {flags}"));
+        check_all(&server);
+        server.wait_until_drained(8);
+        let restored: u64 = leaders(&server, "decode", "restored_total");
+        assert!(restored > 0, "{flags}: no request came back");
+        let anew = server.health().1["resumes"].as_u64().unwrap();
+        assert_eq!(anew == 0, all, "{flags}: {anew} prefills anew");
+    }
+}
+
 /// Pages are as many as the memory that they may take holds; a rank of two has half of each page's heads.
 #[test]
 fn answers_with_a_limit_of_memory_are_the_same() {

@@ -24,6 +24,15 @@ fn prefill_follower(bootstrap: SocketAddr) -> SocketAddr {
     SocketAddr::new(found["rank_ip"].as_str().unwrap().parse().unwrap(), port)
 }
 
+/// Forwards of the decode group. Two reports later, all are counted.
+fn forwards(server: &Deployment) -> u64 {
+    for _ in 0..2 {
+        let round = server.round();
+        wait_for("a report", || server.round() > round);
+    }
+    leaders(server, "decode", "forwards_total")
+}
+
 /// The way between the two followers is cut while a stream of so many tokens runs: the leaders' is open, and the decode leader could take
 /// the next request's pages.
 fn check(arguments: &str, tokens: u32, prepare: impl FnOnce(&mut Command) -> &mut Command) {
@@ -37,9 +46,9 @@ fn check(arguments: &str, tokens: u32, prepare: impl FnOnce(&mut Command) -> &mu
     let mut told: Vec<String> = stream.by_ref().take(1).map(|event| text_of(&event)).collect();
 
     way.turn(Mood::Gone);
-    let before: u64 = leaders(&server, "decode", "forwards_total");
+    let before = forwards(&server);
     let refused = server.post(&completion("In the beginning", 4, false));
-    let beside = leaders::<u64>(&server, "decode", "forwards_total") - before;
+    let beside = forwards(&server) - before;
     assert!(refused.body.contains("the prefill side could not be reached"), "{}", refused.body);
     assert!(beside > 0, "no forward while a rank failed");
     told.extend(texts(stream));

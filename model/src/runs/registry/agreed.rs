@@ -5,7 +5,8 @@ use crate::agreed_level::model::AgreedModel;
 use crate::agreed_level::mutants::{
     AdmitsAhead, AdmitsFirst, AppliesStale, DrainedByFabric, DrainedWhileRevoking, FewestTokensVictim,
     FromCopy, FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced,
-    LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, ResumesAheadOfGrowth,
+    LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, RestoresWithoutFirstLaunchAndRetractsAlone,
+    ResumesAheadOfGrowth,
 };
 use crate::agreed_prefill::model::AgreedPrefillModel;
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
@@ -42,6 +43,19 @@ fn with_words(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
     DecodeSetting { words: 2, ..with_faults(slots, pages, overlap) }
 }
 
+fn with_hosts(mut setting: DecodeSetting, host_pages: u32) -> DecodeSetting {
+    setting.host(host_pages);
+    setting
+}
+
+/// Room for three, of which the youngest gives its pages up for each of the others.
+fn long(overlap: bool) -> DecodeSetting {
+    let mut setting = setting(3, 6, overlap);
+    setting.kinds[0].most = 5;
+    setting.kinds.truncate(1);
+    setting
+}
+
 fn params(setting: &DecodeSetting) -> String {
     let configuration = &setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
@@ -53,8 +67,12 @@ fn params(setting: &DecodeSetting) -> String {
         }
     };
     let words = if setting.words > 1 { "; two words may travel in one brief" } else { "" };
+    let hosts = match configuration.host_pages {
+        0 => String::new(),
+        pages => format!("; retraction to {pages} pages on each host, or to none"),
+    };
     let (slots, pages) = (configuration.slots, configuration.pages);
-    format!("ranks × slots any × {slots}, pages {pages}, {loops}{faults}{words}")
+    format!("ranks × slots any × {slots}, pages {pages}, {loops}{faults}{words}{hosts}")
 }
 
 pub(super) fn proofs() -> Vec<Run> {
@@ -70,6 +88,12 @@ pub(super) fn proofs() -> Vec<Run> {
         runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
         let words = with_words(2, 4, overlap);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-words", loops], words, Tier::Quick));
+        let hosted = with_hosts(with_faults(2, 4, overlap), 1);
+        runs.push(holds::<Shipped>(&["agreed", "2-slots-hosted", loops], hosted, Tier::Quick));
+        let hosted = with_hosts(setting(3, 4, overlap), 2);
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted", loops], hosted, Tier::Pr));
+        let twice = with_hosts(long(overlap), 3);
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted-long", loops], twice, Tier::Pr));
         let mixed = of_two_sizes(overlap);
         runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, Tier::Pr));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
@@ -158,6 +182,14 @@ pub(super) fn mutants() -> Vec<Run> {
         broken::<AdmitsFirst>("admits-first", fair, setting(2, 4, true)).breaks("decode: order"),
         broken::<PassesMisfits>("passes-misfits", fair, of_two_sizes(true))
             .breaks("decode: first_misfit_stops"),
+        broken::<FewestTokensVictim>("hosted-fewest-tokens-victim", fair, with_hosts(setting(3, 4, true), 2))
+            .breaks("decode: victim"),
+        broken::<RestoresWithoutFirstLaunchAndRetractsAlone>(
+            "hosted-retracts-alone",
+            fair,
+            with_hosts(setting(2, 4, true), 2),
+        )
+        .breaks("decode: retracts_alone"),
         control::<ResumesAheadOfGrowth>("resumes-ahead-of-growth", setting(2, 4, true), Tier::Quick),
         control::<FewestTokensVictim>("fewest-tokens-victim", setting(3, 4, true), Tier::Pr),
         control::<FromCopy>("from-copy", setting(3, 4, true), Tier::Pr),
@@ -168,7 +200,7 @@ pub(super) fn mutants() -> Vec<Run> {
             .breaks("decode: retracts_alone"),
         broken::<FromCopyGrowsLast>("from-copy-grows-last", fair, setting(3, 4, false))
             .breaks("decode: order")
-            .tier(Tier::Pr),
+            .tier(Tier::Nightly),
         prefill_broken::<PrefillPassesMisfits>(
             "prefill-passes-misfits",
             fair,

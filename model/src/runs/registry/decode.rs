@@ -3,8 +3,9 @@
 use super::{LOOPS, name, ranks, tier_in};
 use crate::agreed_level::mutants::{
     IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
-    RetiresBeforeRecording, StartsAgainUnshaken, StartsWithoutFirstLaunch, TakesCorruptRows,
-    TakesForeignRows, VotesBehindItsLaunch,
+    ReleasesUnderCopies, RestoresWithoutFirstLaunch, RestoresWithoutFirstLaunchAndRetractsAlone,
+    RetiresBeforeRecording, RunsBeforeRestored, StartsAgainUnshaken, StartsWithoutFirstLaunch,
+    StoresWithoutFlights, TakesCorruptRows, TakesForeignRows, VotesBehindItsLaunch,
 };
 use crate::decode::Surroundings;
 use crate::decode::mutants::{self as refuted, Refuted};
@@ -15,7 +16,9 @@ use crate::model::WorldModel;
 use crate::runs::run::{Mode, Role, Run, Tier};
 use crate::runs::runner::Progress;
 use lockstep_spec::decode::rules::{Rules, Shipped};
-use lockstep_spec::invariant::{Property, kv_before_run, no_fault, pages_sound, vote_fresh};
+use lockstep_spec::invariant::{
+    Property, admission_fair, kv_before_run, no_fault, no_write_after_free, pages_sound, vote_fresh,
+};
 
 /// Outputs of one token behind a stop, and of none.
 const SHORT: [RequestKind; 2] = [
@@ -32,6 +35,49 @@ struct Concern {
 
 const PLAIN: Concern =
     Concern { name: "plain", told: "endless requests of two kinds; retraction and resume", change: |_| {} };
+const FAIR: Concern = Concern {
+    name: "fair",
+    told: "endless requests of two kinds, each of which ends; retraction and resume",
+    change: |setting| {
+        setting.fair = true;
+        setting.kinds = LONG.to_vec();
+    },
+};
+const FAIR_HOSTED: Concern = Concern {
+    name: "fair-hosted",
+    told: "endless requests of two kinds, each of which ends; retraction to two pages on each host",
+    change: |setting| {
+        (HOSTED.change)(setting);
+        setting.fair = true;
+    },
+};
+const HOSTED: Concern = Concern {
+    name: "hosted",
+    told: "endless requests of two kinds; retraction to two pages on each host",
+    change: |setting| {
+        setting.host(HOST_PAGES);
+        setting.kinds = LONG.to_vec();
+    },
+};
+const SCARCE: Concern = Concern {
+    name: "scarce-hosts",
+    told: "endless requests of two kinds; retraction to a page on each host, or to none",
+    change: |setting| {
+        (HOSTED.change)(setting);
+        setting.host(1);
+    },
+};
+const HOSTED_ABORTS: Concern = Concern {
+    name: "hosted-aborts",
+    told: "any request may be aborted, the group paused, and any rank ask it to leave, at any time; retraction to a page on each host, or to none",
+    change: |setting| {
+        (SCARCE.change)(setting);
+        setting.aborts = true;
+        setting.pause = true;
+        setting.shutdown = true;
+        setting.kinds.truncate(1);
+    },
+};
 const ABORTS: Concern = Concern {
     name: "aborts",
     told: "any request may be aborted at any time; retraction and resume",
@@ -129,8 +175,19 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
     setting.kinds = SHORT.to_vec();
 }
 
+/// Room for whatever gives its pages up.
+const HOST_PAGES: u32 = 2;
+
+/// Outputs that go on after a forward that was in flight when their request gave its pages up.
+const LONG: [RequestKind; 2] =
+    [RequestKind { prompt: 1, most: 4, stop_at: None }, RequestKind { prompt: 1, most: 3, stop_at: Some(1) }];
+
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 29] = [
+    (2, 1, 4, &FAIR, Tier::Quick),
+    (1, 2, 4, &FAIR_HOSTED, Tier::Quick),
+    (1, 2, 4, &HOSTED, Tier::Quick),
+    (1, 2, 4, &SCARCE, Tier::Quick),
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
@@ -162,6 +219,10 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 25] = [
 const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
+/// In the loop that serves by default; the other would say the same again.
+const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 3] =
+    [(1, 2, 4, &HOSTED_ABORTS, Tier::Pr), (2, 2, 4, &SCARCE, Tier::Pr), (2, 2, 4, &FAIR, Tier::Pr)];
+
 /// Ranks of which those that do not lead are interchangeable, in the normal loop; the other would say the same again.
 const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
     (4, 2, 3, &SHORT_OUTPUTS, Tier::Pr),
@@ -171,7 +232,8 @@ const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
 ];
 
 /// Where votes that launches go with are reduced in the devices' queue.
-const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 16] = [
+const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 17] = [
+    (1, 2, 4, &SCARCE, Tier::Quick),
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
@@ -194,9 +256,17 @@ pub(super) fn proofs() -> Vec<Run> {
     let in_the_normal_loop = |proof| proved(proof, Mode::Normal);
     let in_both_loops = |proof| LOOPS.map(|mode| proved(proof, mode));
     let in_stream = IN_STREAM.iter().map(|proof| proved(proof, Mode::Stream));
+    let overlapping = OVERLAPPING.iter().map(|proof| proved(proof, Mode::Overlap));
     let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
     let symmetric = SYMMETRIC.iter().map(symmetric);
-    PROOFS.iter().flat_map(in_both_loops).chain(of_the_night).chain(symmetric).chain(in_stream).collect()
+    PROOFS
+        .iter()
+        .flat_map(in_both_loops)
+        .chain(overlapping)
+        .chain(of_the_night)
+        .chain(symmetric)
+        .chain(in_stream)
+        .collect()
 }
 
 fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
@@ -259,6 +329,20 @@ fn noticed() -> Vec<Run> {
             .breaks("decode: row_failure"),
         mutant::<TakesCorruptRows>("takes-corrupt-rows", (WorldModel::new(transfers()), kv_before_run))
             .breaks("decode: row_failure"),
+        mutant::<RestoresWithoutFirstLaunchAndRetractsAlone>(
+            "fair-retracts-alone",
+            (WorldModel::new(fair()), admission_fair::PROPERTY),
+        )
+        .breaks("decode: retracts_alone"),
+        mutant::<ReleasesUnderCopies>(
+            "releases-under-copies",
+            (WorldModel::new(hosted()), no_write_after_free::PROPERTY),
+        )
+        .breaks("decode: releasable"),
+        mutant::<RunsBeforeRestored>("runs-before-restored", (WorldModel::new(hosted()), kv_before_run))
+            .breaks("decode: restored"),
+        mutant::<StoresWithoutFlights>("stores-without-flights", (WorldModel::new(hosted()), kv_before_run))
+            .breaks("decode: positions_to_store"),
         mutant::<StartsAgainUnshaken>(
             "starts-again-unshaken",
             (WorldModel::new(retracting()), vote_fresh::PROPERTY),
@@ -292,6 +376,10 @@ fn idle() -> Vec<Run> {
             Run::sloth(run, "decode-1x2-4p-plain-stream", world::<VotesBehindItsLaunch>(setting))
         })
         .breaks("decode: votes_first"),
+        idler("restores-without-first-launch", |run| {
+            Run::sloth(run, "decode-1x2-4p-hosted-overlap", world::<RestoresWithoutFirstLaunch>(hosted()))
+        })
+        .breaks("decode: positions_to_restore"),
         idler("starts-without-first-launch", |run| {
             Run::sloth(run, SHIPPED_RETRACTING, world::<StartsWithoutFirstLaunch>(retracting()))
         })
@@ -302,6 +390,20 @@ fn idle() -> Vec<Run> {
 /// One rank, two slots, four pages: a request is retracted and resumes.
 fn retracting() -> DecodeSetting {
     DecodeSetting::new(1, 2, 4, true)
+}
+
+/// The same with pages on the hosts.
+fn hosted() -> DecodeSetting {
+    let mut setting = retracting();
+    (HOSTED.change)(&mut setting);
+    setting
+}
+
+/// The same, and every request must end.
+fn fair() -> DecodeSetting {
+    let mut setting = retracting();
+    (FAIR_HOSTED.change)(&mut setting);
+    setting
 }
 
 /// The run of the shipped rules in [`retracting`].

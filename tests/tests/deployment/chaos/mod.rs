@@ -30,8 +30,7 @@ const SEED: u64 = 940;
 const PAGES: u32 = 64;
 
 /// Few slots and pages, so that faults meet requests in every phase; a queue that a storm does not fill.
-const ARGUMENTS: &str =
-    "--slots 4 --pages 64 --page-size 4 --host-pages 16 --max-queue 240 --restarts 1000000 --drain-seconds 0";
+const ARGUMENTS: &str = "--slots 4 --pages 64 --page-size 4 --host-pages 16 --swap-pages 16 --max-queue 240 --restarts 1000000 --drain-seconds 0";
 
 /// Requests of each round: each reference answer so many times.
 const TIMES: usize = 2;
