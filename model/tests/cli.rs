@@ -239,10 +239,10 @@ fn cli_tells_that_memory_ends_before_it_does() {
     let folder = tempfile::tempdir().unwrap();
     put_manifest(folder.path(), |text| text);
     let run = "decode-2x2-3p-aborts-deadlines-normal";
-    let given_up = lockstep_check(folder.path(), &["check", run, "--most-memory", "40M", "--threads", "1"]);
+    let given_up = lockstep_check(folder.path(), &["check", run, "--most-memory", "64M", "--threads", "1"]);
     assert_exit(&given_up, 22);
     let text = text_of(&given_up);
-    assert_eq!(text.matches("MiB; the run stops politely at 40 MiB").count(), 1, "{text}");
+    assert_eq!(text.matches("MiB; the run stops politely at 64 MiB").count(), 1, "{text}");
 }
 
 /// A bound of the address space is no reason to abort.
