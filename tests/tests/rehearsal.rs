@@ -51,7 +51,7 @@ fn every_edge_of(group: &str) {
 
 /// Whether pages are copied to the hosts: each copy may complete on each rank at any time, and the loop does no more than tell its machine.
 fn copies(run: &Run) -> bool {
-    ["hosted", "forgotten"].iter().any(|concern| run.name.contains(concern))
+    ["hosted", "scarce-hosts", "forgotten"].iter().any(|concern| run.name.contains(concern))
 }
 
 /// Leads ranks along the edges between states of a run at which all are between rounds: all edges, or those on every so-manieth way.
@@ -82,7 +82,10 @@ const COPIED: [&str; 4] = [
 
 fn every_arc_of(points: &Points, size: &str, which: impl Fn(&str) -> bool) {
     let runs = registry().runs;
-    let proofs = proofs(&runs, points.role, size).into_iter().filter(|run| run.tier != Tier::Nightly);
+    let mut proofs = proofs(&runs, points.role, size);
+    proofs.retain(|run| run.tier != Tier::Nightly);
+    // Those whose arcs few others have, first.
+    proofs.sort_by_key(|run| !copies(run));
     let arcs =
         points.names().into_iter().filter(|point| point.contains(" → ") && !point.contains("not drawn"));
     let mut wanted: BTreeSet<String> = arcs.filter(|arc| which(arc)).collect();
