@@ -24,6 +24,8 @@ pub(crate) enum Mood {
     Nonsense,
     /// It is passed on.
     Passing,
+    /// It is passed on if it registers a rank, and cut if it looks for one.
+    Registering,
     /// The same, with another port in the answer for the one that is meant.
     Astray { meant: u16, told: u16 },
 }
@@ -126,11 +128,12 @@ fn relay(mood: &Mood, mut stream: TcpStream, server: SocketAddr) -> io::Result<(
     stream.set_nonblocking(false)?;
     match mood {
         Mood::Gone => {}
+        Mood::Registering if !registers(&stream)? => {}
         Mood::Nonsense => {
             let _asked = stream.read(&mut [0; 4096])?;
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{\"rank_ip")?;
         }
-        Mood::Late | Mood::Passing | Mood::Astray { .. } => {
+        Mood::Late | Mood::Passing | Mood::Registering | Mood::Astray { .. } => {
             if *mood == Mood::Late {
                 thread::sleep(LATE);
             }
@@ -140,16 +143,32 @@ fn relay(mood: &Mood, mut stream: TcpStream, server: SocketAddr) -> io::Result<(
                 drop(io::copy(&mut from, &mut to));
                 drop(to.shutdown(Shutdown::Write));
             });
-            if let Mood::Astray { meant, told } = mood {
-                // The server writes its answer at once.
-                let mut answer = vec![0; 4096];
-                let length = upstream.read(&mut answer)?;
-                let answer = String::from_utf8_lossy(&answer[..length]);
-                stream.write_all(answer.replace(&meant.to_string(), &told.to_string()).as_bytes())?;
+            match mood {
+                // Head and body may come apart; neither does by itself.
+                Mood::Astray { meant, told } => {
+                    let (meant, told, mut part) = (meant.to_string(), told.to_string(), vec![0; 4096]);
+                    loop {
+                        let length = upstream.read(&mut part)?;
+                        if length == 0 {
+                            break;
+                        }
+                        let text = String::from_utf8_lossy(&part[..length]);
+                        stream.write_all(text.replace(&meant, &told).as_bytes())?;
+                    }
+                }
+                Mood::Gone | Mood::Late | Mood::Nonsense | Mood::Passing | Mood::Registering => {
+                    io::copy(&mut upstream, &mut stream)?;
+                }
             }
-            io::copy(&mut upstream, &mut stream)?;
             stream.shutdown(Shutdown::Both)?;
         }
     }
     Ok(())
+}
+
+/// Whether a request is a `PUT`.
+fn registers(stream: &TcpStream) -> io::Result<bool> {
+    let mut begins = [0; 1];
+    stream.peek(&mut begins)?;
+    Ok(begins == *b"P")
 }
