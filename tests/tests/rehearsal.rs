@@ -72,7 +72,7 @@ fn tour_all(names: &[(&str, usize)]) {
     }
 }
 
-/// Arcs of requests whose copies are on the hosts that the runs at 2 × 2 reach each night alone.
+/// Arcs of requests whose copies are on the hosts that no run at 2 × 2 reaches: with aborts beside copies, or pauses, these have too many states.
 const COPIED: [&str; 4] = [
     "decode: Stored → free",
     "decode: Restoring → Ready",

@@ -11,7 +11,7 @@ use lockstep_tests::server::{Scratch, output};
 use lockstep_tests::standin::Standin;
 use rustix::process::Signal;
 
-use crate::common::{Deployment, command, leaders, pieces, request, texts};
+use crate::common::{Deployment, command, leaders, pieces, request, texts, traces_in};
 
 fn cache() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
@@ -97,6 +97,15 @@ fn cuda_answers_are_the_references_with_kv_in_bf16_and_copies_on_the_hosts() {
     server.wait_until_drained(7);
 }
 
+/// Checks that every rank's group has agreed on this; a trace begins with what was agreed.
+fn check_agreed(server: &Deployment, what: &str) {
+    for trace in traces_in(&server.scratch) {
+        let text = std::fs::read_to_string(&trace).unwrap();
+        let header = text.lines().next().unwrap();
+        assert!(header.contains(what), "{}: {header}", trace.display());
+    }
+}
+
 /// What one rank cannot do, no rank does; where it is demanded, all end.
 #[test]
 fn cuda_group_falls_back_where_one_rank_cannot_capture_or_join() {
@@ -107,11 +116,14 @@ fn cuda_group_falls_back_where_one_rank_cannot_capture_or_join() {
     assert_eq!(texts(server.stream(&request(&goldens()[0], true))), pieces(&goldens()[0]));
     let said = server.errors();
     assert!(said.contains("decode rank 0: captured forwards of [1, 2"), "{said}");
-    assert!(said.contains("decode rank 1: ") && said.contains("no forward is replayed"), "{said}");
+    let refused = |line: &str| line.contains("decode rank 1: ") && line.contains("no forward is replayed");
+    assert!(said.lines().any(refused), "{said}");
+    check_agreed(&server, "\"forwards\":\"Eager\"");
 
     let server = refusing("--tp 2 --device cuda", "STANDIN_REFUSES_NCCL");
     assert_eq!(texts(server.stream(&request(&goldens()[0], true))), pieces(&goldens()[0]));
     assert!(server.errors().contains("between the hosts"), "{}", server.errors());
+    check_agreed(&server, "\"collectives\":\"Host\"");
 
     for (flags, what) in
         [("--graphs on", "STANDIN_REFUSES_GRAPHS"), ("--collectives nccl", "STANDIN_REFUSES_NCCL")]

@@ -26,7 +26,7 @@ pub(crate) enum Mood {
     Passing,
     /// It is passed on if it registers a rank, and cut if it looks for one.
     Registering,
-    /// The same, with another port in the answer for the one that is meant.
+    /// It is passed on, with another port in the answer for the one that is meant.
     Astray { meant: u16, told: u16 },
 }
 
