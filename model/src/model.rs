@@ -148,6 +148,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Action::Fact(..) => 0,
             Action::Turn(_) => 1,
             Action::Complete | Action::Take(_) => 2,
+            // As a fact that has retired, it is a point.
             Action::Retire(_) => usize::MAX,
         }
     }

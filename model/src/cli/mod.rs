@@ -101,7 +101,7 @@ enum Command {
         #[command(flatten)]
         effort: Effort,
     },
-    /// Show which proof is the first to reach each outcome, change of phase, failure and fact
+    /// Show which proof is the first to reach each outcome, change of phase, failure, fact and step
     #[command(after_help = AFTER_COVERAGE)]
     Coverage {
         /// Tier up to which proofs are performed

@@ -1,14 +1,16 @@
-//! What the proofs reach, all together: each reason of a decision, each way from phase to phase, each failure, each kind of fact. A
-//! protocol whose outcomes nobody reaches is not checked, however much holds.
+//! What the proofs reach, all together: each reason of a decision, each way from phase to phase, each failure, each kind of fact, and
+//! each kind of step of what is more than one group. A protocol whose outcomes nobody reaches is not checked, however much holds.
 //!
 //! ```text
 //!  a world's step ─▶ Environment::note_… ─▶ explore::Notes ─▶ Outcome::covered ─▶ Coverage ─▶ table, CHECKS.md, exit 20
 //! ```
-//! Reading order: [`Points`] (a role's list), [`decode`] and [`prefill`] (the two lists), [`Coverage`] (the sum over runs).
+//! Reading order: [`Points`] (a role's list), [`decode`] and [`prefill`] (the two lists), [`steps`] (what is taken, not
+//! decided), [`Coverage`] (the sum over runs).
 
 pub mod decode;
 pub mod prefill;
 mod reasons;
+pub mod steps;
 mod sum;
 
 pub use sum::{Coverage, Reached};
@@ -57,12 +59,21 @@ impl Points {
     /// Why a point need not be reached, if so.
     #[must_use]
     pub fn excuse(&self, name: &str) -> Option<&'static str> {
-        let point = name.strip_prefix(self.role)?.strip_prefix(": ")?;
-        self.excused.iter().find(|(excused, _)| *excused == point).map(|(_, why)| *why)
+        excuse(self.role, self.excused, name)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.arcs_from() + self.phases.len() * self.phases.len()
     }
 
     fn facts_from() -> usize {
         reasons::WHYS.len() + reasons::FAILURES.len()
+    }
+
+    fn arcs_from(&self) -> usize {
+        Self::facts_from() + self.facts.len()
     }
 
     /// Notes why a decision did what it did.
@@ -94,9 +105,15 @@ impl Points {
 
     fn note_arc(&self, from: usize, to: usize, notes: &mut Notes) {
         if from != to {
-            notes.note(Self::facts_from() + self.facts.len() + from * self.phases.len() + to);
+            notes.note(self.arcs_from() + from * self.phases.len() + to);
         }
     }
+}
+
+/// Why the point of this name, which begins with its list's, is excused there, if so.
+fn excuse(list: &str, excused: &[(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    let point = name.strip_prefix(list)?.strip_prefix(": ")?;
+    excused.iter().find(|(excused, _)| *excused == point).map(|(_, why)| *why)
 }
 
 /// Ends the name of a change of phase that must not be reached.

@@ -1,6 +1,7 @@
 //! The sum over runs: which point is reached first by which, and which by none.
 
-use super::{Points, UNDRAWN, decode, prefill};
+use super::steps::{EPOCHS, TWO_GROUPS};
+use super::{UNDRAWN, decode, prefill};
 use crate::runs::{Performed, Purpose, Verdict};
 
 /// A point and the first run that reaches it.
@@ -30,8 +31,11 @@ impl Coverage {
     /// What the proofs among `performed` reach; the first of two that reach a point is named.
     #[must_use]
     pub fn of(performed: &[&Performed<'_>]) -> Self {
-        let points = [&decode::POINTS, &prefill::POINTS];
-        Self(points.into_iter().flat_map(|points| reached(points, performed)).collect())
+        let decisions = [&decode::POINTS, &prefill::POINTS]
+            .map(|points| reached(points.names(), |name| points.excuse(name), performed));
+        let steps =
+            [&TWO_GROUPS, &EPOCHS].map(|steps| reached(steps.names(), |name| steps.excuse(name), performed));
+        Self(decisions.into_iter().chain(steps).flatten().collect())
     }
 
     /// Points that no run reaches and that are not excused, and points that must not be reached.
@@ -47,11 +51,14 @@ impl Coverage {
     }
 }
 
-fn reached(points: &Points, performed: &[&Performed<'_>]) -> Vec<Reached> {
+fn reached(
+    names: Vec<String>,
+    excuse: impl Fn(&str) -> Option<&'static str>,
+    performed: &[&Performed<'_>],
+) -> Vec<Reached> {
     let proofs = || performed.iter().filter(|performed| proves(performed));
     let by = |point: &String| proofs().find(|performed| covers(performed, point)).map(|proof| proof.run.name);
-    let names = points.names().into_iter();
-    names.map(|point| Reached { by: by(&point), excuse: points.excuse(&point), point }).collect()
+    names.into_iter().map(|point| Reached { by: by(&point), excuse: excuse(&point), point }).collect()
 }
 
 fn proves(performed: &Performed<'_>) -> bool {
@@ -94,7 +101,18 @@ mod tests {
             let names = points.names();
             let listed = |excused: &str| names.contains(&format!("{}: {excused}", points.role));
             assert!(points.excused.iter().all(|(excused, _)| listed(excused)), "{}", points.role);
-            assert!(names.len() <= crate::explore::MOST_NOTES);
+            assert_eq!(names.len(), points.count());
         }
+        for steps in [&TWO_GROUPS, &EPOCHS] {
+            let listed = |excused: &&str| steps.somewhere.contains(excused);
+            assert!(steps.excused.iter().all(|(excused, _)| listed(excused)), "{}", steps.of);
+        }
+    }
+
+    #[test]
+    fn coverage_lists_have_room_in_the_notes() {
+        let epochs = decode::POINTS.count() + EPOCHS.names().len();
+        let lists = [epochs, prefill::POINTS.count(), TWO_GROUPS.names().len()];
+        assert!(lists.into_iter().all(|points| points <= crate::explore::MOST_NOTES), "{lists:?}");
     }
 }

@@ -1,5 +1,7 @@
 //! Epochs as a model: for Stateright's checkers and for our own explorer.
 
+use crate::coverage::decode::POINTS;
+use crate::coverage::steps::EPOCHS;
 use crate::entries::step_events;
 use crate::epochs::front_end::Conduct;
 use crate::epochs::setting::EpochsSetting;
@@ -150,10 +152,11 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
     }
 
     fn points(&self) -> Vec<String> {
-        Lasting::<R, C>::points()
+        POINTS.names().into_iter().chain(EPOCHS.names()).collect()
     }
 
     fn next_noted(&self, state: &Epochs<R, C>, step: Step, notes: &mut Notes) -> Option<Epochs<R, C>> {
+        notes.note(POINTS.count() + self.kind_of_action(&step));
         Some(state.after_noted(&self.setting, &step, notes))
     }
 
@@ -173,9 +176,10 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
     }
 
     fn kinds(&self) -> Vec<&'static str> {
-        vec!["group", "accept", "hear", "lose", "crash", "epoch ends", "epoch begins"]
+        EPOCHS.everywhere.to_vec()
     }
 
+    /// Its number in [`EPOCHS`], of which the first are [`Explorable::kinds`].
     fn kind_of_action(&self, step: &Step) -> usize {
         match step {
             Step::Group(_) => 0,
@@ -185,7 +189,9 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             Step::Crash(_) => 4,
             Step::EndEpoch => 5,
             Step::BeginEpoch => 6,
-            Step::Leave(_) | Step::LosePeer | Step::Stop => usize::MAX,
+            Step::Leave(_) => 7,
+            Step::LosePeer => 8,
+            Step::Stop => 9,
         }
     }
 }

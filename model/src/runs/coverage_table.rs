@@ -5,8 +5,9 @@ use crate::coverage::{Coverage, Reached};
 
 const READING: &str = "\
 What holds says little if nobody gets there. All together, the quick proofs reach every outcome of a decision, every
-change of phase that is drawn (and no other), every failure and every kind of fact, but for the excused ones. Each is
-listed with the first run that reaches it; `lockstep-check coverage` repeats it.
+change of phase that is drawn (and no other), every failure and every kind of fact, and take every kind of step across
+epochs and of both groups, but for the excused ones. Each is listed with the first run that reaches it;
+`lockstep-check coverage` repeats it.
 ";
 
 /// The section; none if nothing is to be reached.

@@ -1,6 +1,7 @@
 //! Both groups as a model: for Stateright's checkers and for our own explorer.
 
-use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepMarks};
+use crate::coverage::steps::TWO_GROUPS;
+use crate::explore::{Explorable, Lane, Live, Notes, Obligation, StateMarks, StepMarks};
 use crate::traces::offered;
 use crate::two_groups::ends::Told;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
@@ -86,22 +87,6 @@ impl<D: DecodeRules, P: PrefillRules> Model for TwoGroups<D, P> {
     }
 }
 
-/// Kinds of action that every run must show.
-const KINDS: [&str; 12] = [
-    "request accepted",
-    "tokens sent",
-    "handshake answered",
-    "list delivered",
-    "pages landed",
-    "row landed",
-    "write done",
-    "fence done",
-    "decode forward retired",
-    "prefill forward retired",
-    "decode round",
-    "prefill round",
-];
-
 impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
     /// A round may always come.
     fn may_stop(&self, _: &Pair<D, P>) -> bool {
@@ -146,9 +131,19 @@ impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
     }
 
     fn kinds(&self) -> Vec<&'static str> {
-        KINDS.to_vec()
+        TWO_GROUPS.everywhere.to_vec()
     }
 
+    fn points(&self) -> Vec<String> {
+        TWO_GROUPS.names()
+    }
+
+    fn next_noted(&self, state: &Pair<D, P>, action: Action, notes: &mut Notes) -> Option<Pair<D, P>> {
+        notes.note(self.kind_of_action(&action));
+        self.next_state(state, action)
+    }
+
+    /// Its number in [`TWO_GROUPS`], of which the first are [`Explorable::kinds`].
     fn kind_of_action(&self, action: &Action) -> usize {
         match action {
             Action::Submit(_) => 0,
@@ -163,19 +158,29 @@ impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
             Action::Retire(Side::Prefill, _) => 9,
             Action::Round(Side::Decode) => 10,
             Action::Round(Side::Prefill) => 11,
-            Action::Abort(_)
-            | Action::Deliver(Transit::Revoke | Transit::Fail, ..)
-            | Action::Lose(..)
-            | Action::WriteFails(..)
-            | Action::Repost(..)
-            | Action::Yield(..)
-            | Action::Break(_)
-            | Action::Notice(..)
-            | Action::Replace(..)
-            | Action::LineBreaks(_)
-            | Action::LineEnds
-            | Action::LineBegins
-            | Action::Tick(..) => usize::MAX,
+            Action::Abort(_) => 12,
+            Action::Deliver(Transit::Revoke, ..) => 13,
+            Action::Deliver(Transit::Fail, ..) => 14,
+            Action::Lose(Transit::Revoke, ..) => 15,
+            Action::Lose(Transit::Fail, ..) => 16,
+            Action::WriteFails(..) => 17,
+            Action::Repost(..) => 18,
+            Action::Yield(..) => 19,
+            Action::Break(_) => 20,
+            Action::Notice(Side::Decode, _) => 21,
+            Action::Notice(Side::Prefill, _) => 22,
+            Action::Replace(Side::Decode, _) => 23,
+            Action::Replace(Side::Prefill, _) => 24,
+            Action::LineBreaks(_) => 25,
+            Action::LineEnds => 26,
+            Action::LineBegins => 27,
+            Action::Tick(Side::Decode, _) => 28,
+            Action::Tick(Side::Prefill, _) => 29,
+            // What the fabric does not send as best effort is never lost.
+            Action::Lose(
+                Transit::Answer | Transit::List | Transit::Pages | Transit::Row | Transit::Written,
+                ..,
+            ) => usize::MAX,
         }
     }
 }

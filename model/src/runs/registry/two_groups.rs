@@ -192,7 +192,7 @@ const PROOFS: [Proof; 30] = [
     quick((1, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
     quick((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
     quick((2, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
-    pr((1, 1, 2), (1, 1, 2), &LINE_BREAKS, NORMAL),
+    quick((1, 1, 2), (1, 1, 2), &LINE_BREAKS, NORMAL),
     pr((1, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
     pr((2, 1, 2), (2, 1, 2), &DECODE_REPLACED, NORMAL),
     pr((1, 1, 2), (1, 1, 2), &BOTH_REPLACED, NORMAL),
