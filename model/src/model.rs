@@ -112,7 +112,7 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Completion::Together => "atomic-completion",
         };
         let symmetry = E::symmetric(&self.setting).then_some("symmetry");
-        order.into_iter().chain([completion, "rebasing"]).chain(symmetry).collect()
+        order.into_iter().chain([completion, "seen-at-once", "rebasing"]).chain(symmetry).collect()
     }
 
     fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {

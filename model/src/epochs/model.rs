@@ -147,7 +147,8 @@ impl<R: Rules, C: Conduct> Explorable for EpochsModel<R, C> {
             Interleaving::Full => None,
             Interleaving::FixedOrder => Some("fixed-order"),
         };
-        let others = ["two-turns", "doomed-groups", "two-epochs-late", "accepted-at-once", "rebasing"];
+        let others =
+            ["two-turns", "seen-at-once", "doomed-groups", "two-epochs-late", "accepted-at-once", "rebasing"];
         order.into_iter().chain(others).collect()
     }
 

@@ -11,6 +11,7 @@ use super::design::{Claims, FactOf, Protocol, SiteOf, StateOf};
 use super::events::events;
 use super::state::{FIXED_ORDER, Step, after, first, steps};
 use crate::explore::{Explorable, Lane, Live, Obligation, StateMarks, StepEvent, StepMarks, WAITS_IN};
+use crate::world::Interleaving;
 
 /// A protocol that can be explored.
 #[derive(Debug)]
@@ -109,6 +110,14 @@ impl<P: Protocol> Explorable for Checked<P> {
     /// A collective that runs on while its ranks go on is no round.
     fn between_rounds(&self, state: &StateOf<P>) -> bool {
         (0..state.ranks.len()).all(|rank| !state.waits(rank))
+    }
+
+    fn reductions(&self) -> Vec<&'static str> {
+        let order = match self.0.interleaving() {
+            Interleaving::Full => None,
+            Interleaving::FixedOrder => Some(FIXED_ORDER),
+        };
+        order.into_iter().chain(["seen-at-once", "rebasing"]).collect()
     }
 
     /// Facts are not listed: a protocol may have none, and one that has says what they must bring about.

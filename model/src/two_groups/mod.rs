@@ -26,15 +26,18 @@
 //! groups of equal size by default, where each rank has one link; of other sizes a rank has several, and counts as shaken, listed, written or whole
 //! once all are.
 //!
-//! One reduction: a group's round is one step. A rank takes facts between rounds alone (its loop waits in the collectives), ranks of a
-//! group meet only there, and neither posting a vote nor waiting touches what the other group sees; so any run can be reordered into one
+//! One reduction, `atomic-round`: a group's round is one step. A rank takes facts between rounds alone (its loop waits in the collectives),
+//! ranks of a group meet only there, and neither posting a vote nor waiting touches what the other group sees; so any run can be reordered into one
 //! in which all votes of a round, its brief and its decision follow each other at once. Between two such steps both groups are outside
-//! their rounds, and their counters are renamed together.
+//! their rounds, and their counters are renamed together. It hides what falls between the decisions of two ranks: a group that dies there.
 //!
-//! A second one, under `Interleaving::FixedOrder`: once a rank has taken a fact, its group's ranks take theirs in order and go round before
+//! A second one, `facts-with-their-round`, under `Interleaving::FixedOrder`: once a rank has taken a fact, its group's ranks take theirs in order and go round before
 //! anything else happens, but for a break. A fact waits for the round that votes on it, and commutes with what happens to the other group:
 //! what is on its way to it stays so. It may hide what depends on when the front end's next request meets the bound of
 //! [`setting::Setting::lag`]. A test compares the hazards with every interleaving.
+//!
+//! A third one, `tidied`: what can change nothing any more is forgotten, so that states which behave alike are one. It hides what a later
+//! rule would read of it.
 //!
 //! Where a setting has [`setting::Replacements`], groups die and others take their places under the living one, as `lockstep prefill` and
 //! `lockstep decode` are deployed: then the front end holds the journal that the runtime executes, and has a line to prefill's front end

@@ -7,6 +7,7 @@ use crate::two_groups::ends::Told;
 use crate::two_groups::pair::{Action, Pair, Side, Transit};
 use crate::two_groups::setting::{Goal, Setting};
 use crate::two_groups::wire::{Link, Wire};
+use crate::world::Interleaving;
 use lockstep_spec::decode::rules::Rules as DecodeRules;
 use lockstep_spec::ids::Leg;
 use lockstep_spec::invariant::{self, admission_fair};
@@ -128,6 +129,14 @@ impl<D: DecodeRules, P: PrefillRules> Explorable for TwoGroups<D, P> {
         }
         traces.extend(last.into_iter().flatten());
         traces
+    }
+
+    fn reductions(&self) -> Vec<&'static str> {
+        let order = match self.setting.interleaving {
+            Interleaving::Full => None,
+            Interleaving::FixedOrder => Some("facts-with-their-round"),
+        };
+        order.into_iter().chain(["atomic-round", "seen-at-once", "tidied", "rebasing"]).collect()
     }
 
     fn kinds(&self) -> Vec<&'static str> {
