@@ -6,10 +6,12 @@
 //! written is kept as a ghost; (v) effects may lag by any number of rounds; (vi) no rank applies half a round. It says nothing of
 //! `matched`, `no-skip`, `no-stuck`: those are the N-rank world's. Fairness here reads "each fact is eventually voted".
 //!
-//! Reading order: this file (state and step), [`votes`] (which votes are possible), [`model`] (as a model, with its liveness).
+//! Reading order: this file (state and step), [`votes`] (which votes are possible), [`model`] (as a model, with its liveness); [`mutants`] and
+//! [`orders`] (one rule broken at a time).
 
 pub mod model;
 pub mod mutants;
+pub mod orders;
 mod votes;
 
 pub(crate) use votes::{extended, retirements};

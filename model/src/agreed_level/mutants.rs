@@ -95,15 +95,6 @@ mutant!(
 );
 
 mutant!(
-    /// Retirements are applied before the verdicts of the same round's brief are recorded.
-    RetiresBeforeRecording {
-        fn order() -> &'static [Work] {
-            &RETIRES_FIRST
-        }
-    }
-);
-
-mutant!(
     /// `drained` as the fabric sees it: a queued publish does not count.
     DrainedByFabric {
         fn drained(grant: Grant) -> bool {
@@ -134,19 +125,6 @@ fn written(tenant: &Tenant) -> u32 {
 fn fewest_tokens(candidates: &[(SlotIndex, &Tenant)]) -> Option<SlotIndex> {
     candidates.iter().rev().min_by_key(|(_, tenant)| tenant.generated).map(|(slot, _)| *slot)
 }
-
-const RETIRES_FIRST: [Work; 10] = [
-    Work::Retire,
-    Work::Copy,
-    Work::Record,
-    Work::Abort,
-    Work::Poll,
-    Work::Release,
-    Work::Grow,
-    Work::Resume,
-    Work::Admit,
-    Work::Compose,
-];
 
 const GROWS_LAST: [Work; 10] = [
     Work::Record,
@@ -286,15 +264,6 @@ mutant!(
 );
 
 mutant!(
-    /// New requests take pages before retracted ones are looked at.
-    AdmitsFirst {
-        fn order() -> &'static [Work] {
-            &ADMITS_FIRST
-        }
-    }
-);
-
-mutant!(
     /// A request that fits passes an older one that lacks pages.
     PassesMisfits {
         fn first_misfit_stops() -> bool {
@@ -385,15 +354,11 @@ mutant!(
     }
 );
 
-const ADMITS_FIRST: [Work; 10] = [
-    Work::Record,
-    Work::Retire,
-    Work::Copy,
-    Work::Abort,
-    Work::Poll,
-    Work::Release,
-    Work::Grow,
-    Work::Admit,
-    Work::Resume,
-    Work::Compose,
-];
+mutant!(
+    /// The only running request may be its own victim.
+    RetractsAlone {
+        fn retracts_alone() -> bool {
+            true
+        }
+    }
+);

@@ -73,12 +73,24 @@ fn name(parts: &[&str]) -> &'static str {
 }
 
 /// Methods of spec's `Rules` by role and name, and rules that are no method.
-const UNBROKEN: [(&str, &str); 7] = [
+const UNBROKEN: [(&str, &str); 10] = [
     (
         "decode: may_resume",
         "a running request lacks one page at most, and then none is free to resume with; `agreed-control-resumes-ahead-of-growth`",
     ),
     ("decode: transfer_brings_token", "another design, not a fault; `agreed-control-from-copy`"),
+    (
+        "copies are taken in behind retirements",
+        "whoever has a forward in flight has no copy on its way back; a test compares each step of both orders",
+    ),
+    (
+        "aborts come behind copies",
+        "who is aborted ends, whether or not its copy has just come back; a test compares each step of both orders",
+    ),
+    (
+        "the plan is made behind admissions",
+        "it reads requests that run and the pages that they hold, which no admission touches; a test compares each step of both orders",
+    ),
     (
         "the vote's epoch, round, digest, configuration and fault flag",
         "honest ranks never differ in them, and no run lets a rank lie or break; spec's tests do",

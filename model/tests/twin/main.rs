@@ -17,8 +17,8 @@ use lockstep_model::agreed_level::model::AgreedModel;
 use lockstep_model::agreed_level::mutants::{
     AdmitsAhead, AppliesStale, DrainedByFabric, FewestTokensVictim, FromCopy, FromCopyFewestTokensVictim,
     FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced, LosesPages, NeverReleases, ReleasesInFlight,
-    RetiresBeforeRecording,
 };
+use lockstep_model::agreed_level::orders::RetiresBeforeRecording;
 use lockstep_model::decode::setting::DecodeSetting;
 use lockstep_model::explore::{Settings, Stall, explore_live, stall};
 use lockstep_spec::decode::rules::{Rules, Shipped};

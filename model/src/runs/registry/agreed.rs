@@ -3,10 +3,14 @@
 use super::{LOOPS, name};
 use crate::agreed_level::model::AgreedModel;
 use crate::agreed_level::mutants::{
-    AdmitsAhead, AdmitsFirst, AppliesStale, DrainedByFabric, DrainedWhileRevoking, FewestTokensVictim,
-    FromCopy, FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced,
-    LosesPages, NeverReleases, PassesMisfits, ReleasesInFlight, RestoresWithoutFirstLaunchAndRetractsAlone,
-    ResumesAheadOfGrowth,
+    AdmitsAhead, AppliesStale, DrainedByFabric, DrainedWhileRevoking, FewestTokensVictim, FromCopy,
+    FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesUnfenced, LosesPages,
+    NeverReleases, PassesMisfits, ReleasesInFlight, RestoresWithoutFirstLaunchAndRetractsAlone,
+    ResumesAheadOfGrowth, RetractsAlone,
+};
+use crate::agreed_level::orders::{
+    AbortsBeforeRetiring, AdmitsFirst, GrowsBeforeReleasing, PollsBeforeAborting, ReleasesBeforePolling,
+    ResumesBeforeGrowing,
 };
 use crate::agreed_prefill::model::AgreedPrefillModel;
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
@@ -180,6 +184,21 @@ pub(super) fn mutants() -> Vec<Run> {
             .breaks("decode: releasable"),
         broken::<AdmitsAhead>("admits-ahead", fair, setting(2, 4, true)).breaks("decode: may_admit"),
         broken::<AdmitsFirst>("admits-first", fair, setting(2, 4, true)).breaks("decode: order"),
+        broken::<ResumesBeforeGrowing>(
+            "hosted-resumes-before-growing",
+            ends::PROPERTY.id,
+            with_hosts(setting(2, 4, true), 2),
+        )
+        .breaks("decode: order"),
+        moved::<AbortsBeforeRetiring>("aborts-before-retiring", FAULTS_OVERLAP, small()),
+        moved::<PollsBeforeAborting>("polls-before-aborting", FAULTS_OVERLAP, small()),
+        moved::<ReleasesBeforePolling>(
+            "releases-before-polling",
+            "agreed-2-slots-deadlines-overlap",
+            with_deadlines(2, 4, true),
+        ),
+        moved::<GrowsBeforeReleasing>("grows-before-releasing", FAULTS_OVERLAP, small()),
+        retracts_alone(small()),
         broken::<PassesMisfits>("passes-misfits", fair, of_two_sizes(true))
             .breaks("decode: first_misfit_stops"),
         broken::<FewestTokensVictim>("hosted-fewest-tokens-victim", fair, with_hosts(setting(3, 4, true), 2))
@@ -249,4 +268,23 @@ fn broken<R: Rules>(rule: &str, property: &'static str, setting: DecodeSetting) 
     let params = params(&setting);
     let model = Progress(Erased::new(AgreedModel::<R>::new(setting)));
     Run::mutant(name(&["agreed", "mutant", rule]), property, model).params(params)
+}
+
+/// The run of the shipped rules with which most orders of work are compared.
+const FAULTS_OVERLAP: &str = "agreed-2-slots-faults-overlap";
+
+/// An order of work that does no harm, and goes other ways than the shipped one.
+fn moved<R: Rules>(rule: &str, shipped: &'static str, setting: DecodeSetting) -> Run {
+    let params = params(&setting);
+    let model = Progress(Erased::new(AgreedModel::<R>::new(setting)));
+    Run::sloth(name(&["agreed", "mutant", rule]), shipped, model).params(params).breaks("decode: order")
+}
+
+/// Where each transfer brings a token, a request that is its own victim loses time alone.
+fn retracts_alone(setting: DecodeSetting) -> Run {
+    let params = params(&setting);
+    let model = Progress(Erased::new(AgreedModel::<RetractsAlone>::new(setting)));
+    Run::idler("agreed-mutant-retracts-alone", "decode: outcome GrowthWaitsAlone", model)
+        .params(params)
+        .breaks("decode: retracts_alone")
 }

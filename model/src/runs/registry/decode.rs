@@ -4,9 +4,10 @@ use super::{LOOPS, name, ranks, tier_in};
 use crate::agreed_level::mutants::{
     IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverLate, PlansOne,
     ReleasesUnderCopies, RestoresWithoutFirstLaunch, RestoresWithoutFirstLaunchAndRetractsAlone,
-    RetiresBeforeRecording, RunsBeforeRestored, StartsAgainUnshaken, StartsWithoutFirstLaunch,
-    StoresWithoutFlights, TakesCorruptRows, TakesForeignRows, VotesBehindItsLaunch,
+    RunsBeforeRestored, StartsAgainUnshaken, StartsWithoutFirstLaunch, StoresWithoutFlights,
+    TakesCorruptRows, TakesForeignRows, VotesBehindItsLaunch,
 };
+use crate::agreed_level::orders::RetiresBeforeRecording;
 use crate::decode::Surroundings;
 use crate::decode::mutants::{self as refuted, Refuted};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
