@@ -3,9 +3,10 @@
 (* rank. `d` is a decision in the making: the agreed state and the fabric, which each kind of work changes in turn, *)
 (* and what lives for one decision only.                                                                            *)
 (*                                                                                                                  *)
-(*   d.table     by slot: Free, or [phase, kind, pages, generated, outcome]                                         *)
+(*   d.table     by slot: Free, or [phase, kind, pages, copy, generated, outcome]; copy: its pages on the hosts     *)
 (*   d.ages      used slots, oldest request first: acceptance order without numbers that grow                       *)
-(*   d.free      the free pages                                                                                     *)
+(*   d.free      the free pages                        d.hosts    the hosts' free pages                             *)
+(*   d.copies    copies that not every rank is known to have made, oldest first: [way, page, host]                  *)
 (*   d.flights   forwards in flight, oldest first: each a sequence of rows [slot, position, pages]                  *)
 (*   d.verdicts  for the first of these, whether each row's token ends its output: briefed ahead of retirement      *)
 (*   d.fabric    by slot: what may still be written remotely, [grant, pages, whole]                                 *)
@@ -31,7 +32,12 @@ Flying(d, slot) ==
 
 KindOf(tenant) == Kinds[tenant.kind]
 NextPosition(tenant, flying) == KindOf(tenant).prompt + Max(tenant.generated - 1, 0) + flying
-WantsLaunch(tenant, flying) == tenant.generated + flying < KindOf(tenant).most
+WantsLaunch(tenant, flying) == tenant.generated + Counted(flying) < KindOf(tenant).most
+
+(* Whether a copy under way reads or writes one of these pages; whether one of them has yet to come back.           *)
+Range(list) == { list[i] : i \in DOMAIN list }
+Copying(d, pages) == \E i \in DOMAIN d.copies : d.copies[i].page \in Range(pages)
+Loading(d, pages) == \E i \in DOMAIN d.copies : d.copies[i].way = "load" /\ d.copies[i].page \in Range(pages)
 
 (* Folds `Op` over slots, first to last.                                                                            *)
 Each(Op(_, _), d, slots) ==
@@ -72,7 +78,11 @@ Fits(d, count) == count <= Cardinality(d.free)
 
 Take(d, slot, count) ==
     LET taken == Lowest(d.free, count)
-    IN  [d EXCEPT !.free = @ \ { taken[i] : i \in 1..count }, !.table[slot].pages = @ \o taken]
+    IN  [d EXCEPT !.free = @ \ Range(taken), !.table[slot].pages = @ \o taken]
+
+(* Copies page by page, as far as there are both.                                                                   *)
+Copies(way, pages, hosts) ==
+    [i \in 1..Min(Len(pages), Len(hosts)) |-> [way |-> way, page |-> pages[i], host |-> hosts[i]]]
 
 (* ---- The order of work, one operator each ------------------------------------------------------------------ *)
 
@@ -80,8 +90,8 @@ Take(d, slot, count) ==
 Record(d, brief) ==
     LET open == { slot \in Slots : d.table[slot].phase = "free" }
         lowest == CHOOSE slot \in open : \A other \in open : slot <= other
-        tenant == [phase |-> "bootstrapping", kind |-> brief.arrival, pages |-> <<>>, generated |-> 0,
-                   outcome |-> "none"]
+        tenant == [phase |-> "bootstrapping", kind |-> brief.arrival, pages |-> <<>>, copy |-> <<>>,
+                   generated |-> 0, outcome |-> "none"]
         joined == IF brief.arrival = 0 THEN d
                   ELSE Handshake([d EXCEPT !.table[lowest] = tenant, !.ages = Append(@, lowest)], lowest)
         judged == [joined EXCEPT !.verdicts = @ \o brief.verdicts]
@@ -100,6 +110,12 @@ Retire(d, count) ==
              indices == [i \in DOMAIN rows |-> i]
              accepted == Each(LAMBDA e, i : Accept(e, rows[i].slot, stops[i]), rest, indices)
          IN  Retire(accepted, count - 1)
+
+(* The oldest `count` copies are made on every rank: whoever's pages have all come back may run.                    *)
+Copy(d, count) ==
+    LET made == [d EXCEPT !.copies = SubSeq(@, count + 1, Len(@))]
+        one(e, slot) == IF Restored(Loading(e, e.table[slot].pages)) THEN SetPhase(e, slot, "ready") ELSE e
+    IN  IF count > Len(d.copies) THEN Blame(d, "no-fault") ELSE Each(one, made, ByAge(made, {"restoring"}))
 
 Abort(d, brief) ==
     Each(LAMBDA e, slot : IF e.table[slot].phase = "draining" THEN e ELSE End(e, slot, "aborted"), d, brief.aborts)
@@ -127,17 +143,20 @@ Poll(d, vote) ==
     LET one(e, slot) == IF Reads(e, slot) THEN Advance(Read(e, slot), slot, vote.polls[slot]) ELSE e
     IN  Each(one, d, ByAge(d, {"bootstrapping", "handshaken", "transferring", "retracted"}))
 
-(* Frees what nothing can touch any more. A request that ended leaves; a retracted one starts its next attempt.     *)
+(* Frees what nothing can touch any more. A request that ended leaves; one with a copy on the hosts waits for pages; *)
+(* one without starts its next attempt.                                                                             *)
 Release(d, vote) ==
     LET one(e, slot) ==
             LET tenant == e.table[slot]
-                given == { tenant.pages[i] : i \in DOMAIN tenant.pages }
-                freed == [e EXCEPT !.free = IF ReturnsPages THEN @ \cup given ELSE @]
-            IN  IF ~Releasable(Flying(e, slot), vote.drained[slot]) THEN e
+                freed == [e EXCEPT !.free = IF ReturnsPages THEN @ \cup Range(tenant.pages) ELSE @,
+                                   !.table[slot].pages = <<>>]
+            IN  IF ~Releasable(Flying(e, slot), vote.drained[slot], Copying(e, tenant.pages)) THEN e
                 ELSE IF tenant.phase = "draining"
                 THEN [freed EXCEPT !.table[slot] = Free, !.fabric[slot].whole = FALSE,
+                                   !.hosts = @ \cup Range(tenant.copy),
                                    !.ages = SelectSeq(@, LAMBDA other : other # slot)]
-                ELSE Handshake([freed EXCEPT !.table[slot].phase = "retracted", !.table[slot].pages = <<>>], slot)
+                ELSE IF tenant.copy # <<>> THEN SetPhase(freed, slot, "stored")
+                ELSE Handshake(SetPhase(freed, slot, "retracted"), slot)
     IN  Each(one, d, ByAge(d, GivingUp))
 
 (* One running request takes the page of its next launch. Once one lacks a page, no younger one takes any.          *)
@@ -154,14 +173,25 @@ Promised(d) ==
     LET giving == Each(LAMBDA sum, slot : sum + Len(d.table[slot].pages), 0, ByAge(d, GivingUp))
     IN  giving + Cardinality(d.free)
 
+(* Copies a victim's KV to the hosts, behind its forwards in flight, if they have room for all of it.               *)
+Store(d, slot) ==
+    LET tenant == d.table[slot]
+        count == PagesFor(PositionsToStore(KindOf(tenant), tenant.generated, Flying(d, slot)))
+        hosts == Lowest(d.hosts, count)
+    IN  IF count > Cardinality(d.hosts) THEN d
+        ELSE [d EXCEPT !.hosts = @ \ Range(hosts), !.table[slot].copy = hosts,
+                       !.copies = @ \o Copies("store", tenant.pages, hosts)]
+
 (* Running requests take the page of their next launch, also in rounds that cannot launch. If more lack than are    *)
 (* promised, a victim gives its pages up.                                                                           *)
 RECURSIVE Grow(_)
 Grow(d) ==
     LET grown == Each(GrowOne, [d EXCEPT !.lacking = 0], ByAge(d, Running))
         running == ByAge(grown, Running)
-    IN  IF grown.lacking = 0 \/ Promised(grown) >= grown.lacking \/ ~MayRetract(running) THEN grown
-        ELSE Grow(SetPhase(grown, Victim(grown.table, running), "retracting"))
+        victim == Victim(grown.table, running)
+        suffices == CountsPromised /\ Promised(grown) >= grown.lacking
+    IN  IF grown.lacking = 0 \/ suffices \/ ~MayRetract(running) THEN grown
+        ELSE Grow(Store(SetPhase(grown, victim, "retracting"), victim))
 
 (* Takes the pages of a transfer and publishes those that it fills. The first misfit stops whoever comes later.     *)
 Start(d, slot) ==
@@ -174,17 +204,32 @@ Start(d, slot) ==
         held == IF d.fabric[slot].grant = "none" THEN taken ELSE Blame(taken, "no-write-after-free")
     IN  IF Fits(d, needed) THEN [held EXCEPT !.fabric[slot] = grant] ELSE [d EXCEPT !.stopped = TRUE]
 
-(* Retracted requests whose new handshake is done on every rank take pages again, oldest first.                     *)
+(* Takes pages for a copy that comes back. The hosts' are free at once: the next copies go behind these.            *)
+Restore(d, slot) ==
+    LET tenant == d.table[slot]
+        needed == PagesFor(PositionsToRestore(KindOf(tenant), tenant.generated))
+        taken == SetPhase(Take(d, slot, needed), slot, "restoring")
+        loads == Copies("load", taken.table[slot].pages, tenant.copy)
+    IN  IF Fits(d, needed)
+        THEN [taken EXCEPT !.copies = @ \o loads, !.hosts = @ \cup Range(tenant.copy), !.table[slot].copy = <<>>]
+        ELSE [d EXCEPT !.stopped = TRUE]
+
+(* Those that gave their pages up take pages again, oldest first: with a copy on the hosts, or once the new         *)
+(* handshake is done on every rank.                                                                                 *)
+WaitToResume == {"retracted", "stored"}
 Resume(d, vote) ==
     LET one(e, slot) ==
-            IF e.stopped \/ ~Reads(e, slot) THEN e
-            ELSE IF vote.polls[slot] = "waiting-for-input" THEN Start(Read(e, slot), slot) ELSE Read(e, slot)
-    IN  IF MayResume(d.lacking > 0) THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, {"retracted"})) ELSE d
+            LET reads == Reads(e, slot)
+                read == IF reads THEN Read(e, slot) ELSE e
+            IN  IF e.stopped THEN e
+                ELSE IF e.table[slot].phase = "stored" THEN Restore(e, slot)
+                ELSE IF MayStartAgain(reads, vote.polls[slot]) THEN Start(read, slot) ELSE read
+    IN  IF MayResume(d.lacking > 0) THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, WaitToResume)) ELSE d
 
 (* New requests whose handshake is done take pages, oldest first.                                                   *)
 Admit(d) ==
     LET one(e, slot) == IF e.stopped THEN e ELSE Start(e, slot)
-        waits == ByAge(d, {"retracted"}) # <<>>
+        waits == ByAge(d, WaitToResume) # <<>>
     IN  IF MayAdmit(d.lacking > 0, waits)
         THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, {"handshaken"})) ELSE d
 
@@ -195,7 +240,7 @@ Compose(d, vote) ==
             /\ WantsLaunch(d.table[slot], Flying(d, slot))
             /\ MayLaunch(vote.drained[slot])
             /\ PagesFor(position(slot) + 1) <= Len(d.table[slot].pages)
-        chosen == SelectSeq(ByAge(d, Running), fits)
+        chosen == SelectSeq(PlanOrder(ByAge(d, Running)), fits)
         row(slot) == [slot |-> slot, position |-> position(slot), pages |-> d.table[slot].pages]
         plan == [i \in DOMAIN chosen |-> row(chosen[i])]
     IN  IF Len(d.flights) >= FlightLimit \/ chosen = <<>> THEN d
@@ -204,6 +249,7 @@ Compose(d, vote) ==
 Work(d, work, vote, brief) ==
     CASE work = "record"  -> Record(d, brief)
       [] work = "retire"  -> Retire(d, vote.retired)
+      [] work = "copy"    -> Copy(d, vote.copied)
       [] work = "abort"   -> Abort(d, brief)
       [] work = "poll"    -> Poll(d, vote)
       [] work = "release" -> Release(d, vote)
@@ -215,7 +261,7 @@ Work(d, work, vote, brief) ==
 (* The decision on an agreed state, with the fabric as it was when the vote was sampled.                            *)
 Decision(agreed, fabric, vote, brief) ==
     LET start == [table |-> agreed.table, ages |-> agreed.ages, free |-> agreed.free,
-                  flights |-> agreed.flights, verdicts |-> agreed.verdicts, fabric |-> fabric,
+                  hosts |-> agreed.hosts, copies |-> agreed.copies, flights |-> agreed.flights, verdicts |-> agreed.verdicts, fabric |-> fabric,
                   lacking |-> 0, stopped |-> FALSE,
                   sampled |-> [slot \in Slots |-> agreed.table[slot].phase], renewed |-> {}, fault |-> "none"]
     IN  Each(LAMBDA d, work : Work(d, work, vote, brief), start, Order)

@@ -2,7 +2,7 @@
 (* The decode group at the level of what its ranks agree on, for any number of them and for endless traffic.        *)
 (*                                                                                                                  *)
 (*   Rules   sizes, and the rules that a decision follows                                                           *)
-(*   Decide  the decision: record, retire, abort, poll, release, grow, resume, admit, compose                       *)
+(*   Decide  the decision: record, retire, copy, abort, poll, release, grow, resume, admit, compose                 *)
 (*   Votes   what a round may bring: the reduced vote, the leader's word, the fabric                                *)
 (*   Decode  this module: state, step, and what must always hold                                                    *)
 (*   Live    what must go on for ever                                                                               *)
@@ -13,14 +13,15 @@
 EXTENDS Votes
 
 VARIABLES
-    agreed,  \* What every rank holds: [table, ages, free, flights, verdicts].
+    agreed,  \* What every rank holds: [table, ages, free, hosts, copies, flights, verdicts].
     fabric,  \* By slot: what may still be written remotely, on the slowest rank.
     fault    \* The broken contract that the last decision found, or "none".
 
 vars == <<agreed, fabric, fault, variant>>
 
 Genesis ==
-    [table |-> [slot \in Slots |-> Free], ages |-> <<>>, free |-> Pages, flights |-> <<>>, verdicts |-> <<>>]
+    [table |-> [slot \in Slots |-> Free], ages |-> <<>>, free |-> Pages, hosts |-> Hosts, copies |-> <<>>,
+     flights |-> <<>>, verdicts |-> <<>>]
 
 Init ==
     /\ agreed = Genesis
@@ -45,13 +46,14 @@ Spec == Init /\ [][Next]_vars
 
 Outcomes == {"none", "stop", "length", "aborted"} \cup Failures
 Grants == {"none", "queued", "published", "cancelling", "revoking"}
-Phases == {"bootstrapping", "handshaken", "transferring", "ready", "running", "retracting", "retracted", "draining"}
+Phases == {"bootstrapping", "handshaken", "transferring", "ready", "running", "retracting", "retracted", "stored",
+           "restoring", "draining"}
 
 IsTenant(tenant) ==
-    /\ DOMAIN tenant = {"phase", "kind", "pages", "generated", "outcome"}
+    /\ DOMAIN tenant = {"phase", "kind", "pages", "copy", "generated", "outcome"}
     /\ tenant.phase \in Phases
     /\ tenant.kind \in DOMAIN Kinds
-    /\ tenant.pages \in Seq(Pages)
+    /\ tenant.pages \in Seq(Pages) /\ tenant.copy \in Seq(Hosts)
     /\ tenant.generated \in 0..KindOf(tenant).most
     /\ tenant.outcome \in Outcomes
     /\ tenant.outcome # "none" <=> tenant.phase = "draining"
@@ -65,7 +67,8 @@ TypeOK ==
     /\ \A slot \in Used : IsTenant(agreed.table[slot])
     /\ \A slot \in Slots \ Used : agreed.table[slot] = Free
     /\ { agreed.ages[i] : i \in DOMAIN agreed.ages } = Used /\ Len(agreed.ages) = Cardinality(Used)
-    /\ agreed.free \subseteq Pages
+    /\ agreed.free \subseteq Pages /\ agreed.hosts \subseteq Hosts
+    /\ agreed.copies \in Seq([way : {"store", "load"}, page : Pages, host : Hosts])
     /\ Len(agreed.flights) <= FlightLimit /\ Len(agreed.verdicts) <= Len(agreed.flights)
     /\ \A i \in DOMAIN agreed.flights : \A j \in DOMAIN agreed.flights[i] : IsRow(agreed.flights[i][j])
     /\ \A i \in DOMAIN agreed.verdicts : agreed.verdicts[i] \in [DOMAIN agreed.flights[i] -> BOOLEAN]
@@ -75,10 +78,10 @@ TypeOK ==
 
 (* ---- Properties -------------------------------------------------------------------------------------------- *)
 
-PagesOf(pages) == { pages[i] : i \in DOMAIN pages }
 Held(slot) == IF slot \in Used THEN agreed.table[slot].pages ELSE <<>>
+Stored(slot) == IF slot \in Used THEN agreed.table[slot].copy ELSE <<>>
 
-InFlight == UNION { PagesOf(agreed.flights[i]) : i \in DOMAIN agreed.flights }
+InFlight == UNION { Range(agreed.flights[i]) : i \in DOMAIN agreed.flights }
 
 (* No event is impossible in the phase it meets: no rank of an honest group ends with a fault.                      *)
 NoFault == fault # "no-fault"
@@ -86,20 +89,24 @@ NoFault == fault # "no-fault"
 (* No element of a vote is applied to another occupant or attempt than it was sampled for.                          *)
 VoteFresh == fault # "vote-fresh"
 
-(* No page has two owners, none is lost and none is made up.                                                        *)
-PagesSound ==
-    LET held[i \in 0..SlotCount] == IF i = 0 THEN 0 ELSE held[i - 1] + Len(Held(i))
-    IN  /\ agreed.free \cup UNION { PagesOf(Held(slot)) : slot \in Slots } = Pages
-        /\ Cardinality(agreed.free) + held[SlotCount] = PageCount
+(* No page has two owners, none is lost and none is made up; nor are the hosts'.                                    *)
+Accounted(free, Owned(_), all) ==
+    LET owned[i \in 0..SlotCount] == IF i = 0 THEN 0 ELSE owned[i - 1] + Len(Owned(i))
+    IN  /\ free \cup UNION { Range(Owned(slot)) : slot \in Slots } = all
+        /\ Cardinality(free) + owned[SlotCount] = Cardinality(all)
+PagesSound == Accounted(agreed.free, Held, Pages) /\ Accounted(agreed.hosts, Stored, Hosts)
 
-(* No page is free, or another request's, while a forward, a remote write or a queued publish may still touch it.   *)
+(* No page is free, or another request's, while a forward, a remote write, a queued publish or a copy may still     *)
+(* touch it.                                                                                                        *)
 NoWriteAfterFree ==
     /\ fault # "no-write-after-free"
-    /\ \A row \in InFlight : PagesOf(row.pages) \subseteq PagesOf(Held(row.slot))
-    /\ \A slot \in Slots : PagesOf(fabric[slot].pages) \subseteq PagesOf(Held(slot))
+    /\ \A row \in InFlight : Range(row.pages) \subseteq Range(Held(row.slot))
+    /\ \A slot \in Slots : Range(fabric[slot].pages) \subseteq Range(Held(slot))
+    /\ \A copy \in Range(agreed.copies) : \E slot \in Slots : copy.page \in Range(Held(slot))
 
-(* What is in flight has its KV whole, and no remote write can reach it.                                            *)
-KvBeforeRun == \A row \in InFlight : fabric[row.slot].whole /\ fabric[row.slot].grant = "none"
+(* What is in flight has its KV whole and here, and no remote write can reach it.                                   *)
+KvBeforeRun == \A row \in InFlight :
+    fabric[row.slot].whole /\ fabric[row.slot].grant = "none" /\ ~Loading(agreed, row.pages)
 
 (* A constraint for runs of broken variants: what comes after a violation is nobody's business.                     *)
 Sound == NoFault /\ VoteFresh /\ PagesSound /\ NoWriteAfterFree /\ KvBeforeRun

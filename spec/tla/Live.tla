@@ -8,7 +8,7 @@
 EXTENDS Decode
 
 VARIABLES
-    served,  \* Slots whose fact the last round voted, and 0 if forwards retired in it.
+    served,  \* Slots whose fact the last round voted; 0 if forwards retired in it, -1 if copies were made.
     odd      \* Whether the number of rounds so far is odd.
 
 Waits(slot) ==
@@ -31,13 +31,17 @@ Brings(round, slot) ==
 
 LiveInit == Init /\ served = {} /\ odd = FALSE
 
-Served(round) == { slot \in Slots : Brings(round, slot) } \cup (IF round.count.retired > 0 THEN {0} ELSE {})
+Served(round) ==
+    { slot \in Slots : Brings(round, slot) }
+        \cup (IF round.count.retired > 0 THEN {0} ELSE {})
+        \cup (IF round.copied > 0 THEN {-1} ELSE {})
 
 LiveNext == SomeRound(agreed, fabric, LAMBDA round : Step(round) /\ served' = Served(round) /\ odd' = ~odd)
 
 Fairness ==
     /\ []<>odd /\ []<>~odd  \* Rounds go on.
     /\ []<>(agreed.flights = <<>> \/ 0 \in served)
+    /\ []<>(agreed.copies = <<>> \/ -1 \in served)
     /\ \A slot \in Slots : []<>(~Waits(slot) \/ slot \in served)
 
 LiveSpec == LiveInit /\ [][LiveNext]_<<vars, served, odd>> /\ Fairness

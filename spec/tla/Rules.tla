@@ -10,6 +10,7 @@ CONSTANTS
     SlotCount,    \* Requests that the group holds at once.
     PageCount,    \* KV pages of the pool.
     PageSize,     \* Positions that one page holds.
+    HostCount,    \* Pages on each rank's host, for requests that give theirs up.
     FlightLimit,  \* Forwards that may be in flight: 1 in the normal loop, 2 under overlap.
     Kinds,        \* Kinds of request that keep arriving: a sequence of [prompt, most, stopAt].
     Aborts,       \* Whether a client may give any live request up at any time.
@@ -20,6 +21,7 @@ VARIABLE variant
 
 Slots == 1..SlotCount
 Pages == 1..PageCount
+Hosts == 1..HostCount
 
 PagesFor(positions) == (positions + PageSize - 1) \div PageSize
 Max(a, b) == IF a > b THEN a ELSE b
@@ -37,21 +39,25 @@ Short     == << [prompt |-> 1, most |-> 2, stopAt |-> Never] >>
 FromCopy == {"from-copy", "from-copy-fewest-tokens-victim", "from-copy-retracts-alone", "from-copy-grows-last"}
 FewestTokens == {"fewest-tokens-victim", "from-copy-fewest-tokens-victim"}
 NoFirstPage == {"from-copy-retracts-alone", "from-copy-grows-last"}
+WithHosts == {"releases-under-copies", "runs-before-restored", "stores-without-flights", "restores-without-first-launch"}
 
-AllVariants == FromCopy \cup FewestTokens \cup NoFirstPage \cup
+AllVariants == FromCopy \cup FewestTokens \cup NoFirstPage \cup WithHosts \cup
     { "shipped", "releases-in-flight", "loses-pages", "never-releases", "retires-before-recording",
-      "drained-by-fabric", "admits-ahead", "launches-unfenced", "applies-stale" }
+      "drained-by-fabric", "admits-ahead", "admits-first", "launches-unfenced", "applies-stale", "ignores-promised",
+      "launches-past-its-limit", "plans-one", "starts-again-unshaken", "starts-without-first-launch" }
 
 (* ---- Rules ------------------------------------------------------------------------------------------------- *)
 
 (* Finish before abort before failure; grow before resume before admit: other orders trap or starve a request.      *)
 Order ==
     CASE variant = "retires-before-recording" ->
-            <<"retire", "record", "abort", "poll", "release", "grow", "resume", "admit", "compose">>
+            <<"retire", "copy", "record", "abort", "poll", "release", "grow", "resume", "admit", "compose">>
       [] variant = "from-copy-grows-last" ->
-            <<"record", "retire", "abort", "poll", "release", "resume", "admit", "grow", "compose">>
+            <<"record", "retire", "copy", "abort", "poll", "release", "resume", "admit", "grow", "compose">>
+      [] variant = "admits-first" ->
+            <<"record", "retire", "copy", "abort", "poll", "release", "grow", "admit", "resume", "compose">>
       [] OTHER ->
-            <<"record", "retire", "abort", "poll", "release", "grow", "resume", "admit", "compose">>
+            <<"record", "retire", "copy", "abort", "poll", "release", "grow", "resume", "admit", "compose">>
 
 (* Who gives its pages up: the youngest by acceptance. `running` is not empty and oldest first. Among those with    *)
 (* the fewest tokens, the broken rule takes the youngest.                                                           *)
@@ -64,6 +70,12 @@ Victim(table, running) ==
 
 (* The only running request waits for a page: its own would not help it.                                            *)
 MayRetract(running) == Len(running) > (IF variant = "from-copy-retracts-alone" THEN 0 ELSE 1)
+
+(* Whether pages that are being given up count, before a victim is chosen.                                          *)
+CountsPromised == variant # "ignores-promised"
+
+(* A retracted request starts anew once its handshake is done on every rank; `reads`: the vote is about this one.   *)
+MayStartAgain(reads, poll) == variant = "starts-again-unshaken" \/ (reads /\ poll = "waiting-for-input")
 
 MayResume(growthLacks) == ~growthLacks
 MayAdmit(growthLacks, retractedWaits) == ~growthLacks /\ (variant = "admits-ahead" \/ ~retractedWaits)
@@ -78,18 +90,38 @@ PositionsToStart(kind, generated) ==
         whole == kind.prompt + kind.most - 1
     IN  CASE variant \in NoFirstPage -> copied
           [] variant \in FromCopy \ NoFirstPage -> copied + 1
+          [] variant = "starts-without-first-launch" -> written
           [] OTHER -> Max(Min(written + 1, whole), written)
 
 ReturnsPages == variant # "loses-pages"
 
-(* Whether pages may be freed, with `flying` forwards that name them in flight.                                     *)
-Releasable(flying, drained) ==
+(* Positions whose KV goes to the hosts with a victim: what its `flying` forwards in flight write, too.              *)
+PositionsToStore(kind, generated, flying) ==
+    kind.prompt + Max(generated - 1, 0) + (IF variant = "stores-without-flights" THEN 0 ELSE flying)
+
+(* Positions that a copy which comes back takes pages for: those of the first launch, too.                          *)
+PositionsToRestore(kind, generated) ==
+    kind.prompt + Max(generated - 1, 0) + (IF variant = "restores-without-first-launch" THEN 0 ELSE 1)
+
+(* Whether a request runs whose pages come from the hosts, given whether one has not come on every rank.            *)
+Restored(loading) == variant = "runs-before-restored" \/ ~loading
+
+(* Whether pages may be freed, with `flying` forwards that name them in flight, and copies of them under way if     *)
+(* `copying`.                                                                                                       *)
+Releasable(flying, drained, copying) ==
     CASE variant = "never-releases" -> FALSE
-      [] variant = "releases-in-flight" -> drained
-      [] OTHER -> flying = 0 /\ drained
+      [] variant = "releases-in-flight" -> drained /\ ~copying
+      [] variant = "releases-under-copies" -> flying = 0 /\ drained
+      [] OTHER -> flying = 0 /\ drained /\ ~copying
 
 (* A peer that writes again would write over what the forward writes: so run after the fence.                       *)
 MayLaunch(drained) == variant = "launches-unfenced" \/ drained
+
+(* Forwards in flight that count against the tokens that a request still wants.                                     *)
+Counted(flying) == IF variant = "launches-past-its-limit" THEN 0 ELSE flying
+
+(* Who may be in a plan, oldest first.                                                                              *)
+PlanOrder(slots) == IF variant = "plans-one" /\ slots # <<>> THEN <<Head(slots)>> ELSE slots
 
 (* Whether nothing outstanding touches a slot's pages: false from the decision to publish them on, and not only     *)
 (* from the moment at which the fabric has them.                                                                    *)

@@ -66,11 +66,12 @@ Verdicts(agreed, judged) ==
 (* Some way in which the next round may go.                                                                         *)
 SomeRound(agreed, fabric, Goes(_)) ==
     \E moved \in FabricMoves(fabric) :
-        \E count \in Retirements(agreed), word \in Words(agreed), polls \in PollMoves(agreed, moved) :
-            Goes([count |-> count, word |-> word, fabric |-> moved, polls |-> polls])
+        \E count \in Retirements(agreed), copied \in 0..Len(agreed.copies),
+           word \in Words(agreed), polls \in PollMoves(agreed, moved) :
+            Goes([count |-> count, copied |-> copied, word |-> word, fabric |-> moved, polls |-> polls])
 
 Vote(round) ==
-    [retired |-> round.count.retired, polls |-> round.polls,
+    [retired |-> round.count.retired, copied |-> round.copied, polls |-> round.polls,
      drained |-> [slot \in Slots |-> Drained(round.fabric[slot].grant)]]
 
 Brief(agreed, round) ==

@@ -23,6 +23,7 @@ impl Configuration {
         let overlap = number("FlightLimit") == 2;
         let mut setting = DecodeSetting::new(1, number("SlotCount"), number("PageCount"), overlap);
         Arc::make_mut(&mut setting.configuration).page_size = number("PageSize");
+        setting.host(number("HostCount"));
         setting.kinds = kinds(constants["Kinds"]);
         setting.aborts = constants["Aborts"] == "TRUE";
         setting.breakage = breakage(constants["Breakage"]);
@@ -38,12 +39,12 @@ fn constant(line: &str) -> Option<(&str, &str)> {
     Some((name.trim(), value.trim()))
 }
 
-fn breakage(word: &str) -> Breakage {
+fn breakage(word: &str) -> &'static [Breakage] {
     match word {
-        "\"nothing\"" => Breakage::Nothing,
-        "\"handshake\"" => Breakage::Handshake,
-        "\"transfer\"" => Breakage::Transfer,
-        "\"deadline\"" => Breakage::Deadline,
+        "\"nothing\"" => &[],
+        "\"handshake\"" => &[Breakage::Handshake],
+        "\"transfer\"" => &[Breakage::Transfer],
+        "\"deadline\"" => &[Breakage::Deadline],
         _ => panic!("no breakage {word}"),
     }
 }

@@ -7,7 +7,8 @@ use lockstep_model::decode::setting::DecodeSetting;
 use lockstep_spec::decode::evidence::Grant;
 use lockstep_spec::decode::phase::{Outcome, Phase, Tenant};
 use lockstep_spec::decode::request::Request;
-use lockstep_spec::ids::{Attempt, ForwardId, Generation, PageId, RequestId, SlotIndex};
+use lockstep_spec::host::{Copy, Direction};
+use lockstep_spec::ids::{Attempt, CopyId, ForwardId, Generation, HostPageId, PageId, RequestId, SlotIndex};
 use lockstep_spec::poll::Reason;
 use lockstep_spec::table::{Flight, Flights, Row, Slot, State};
 
@@ -16,7 +17,6 @@ pub(crate) fn picture(setting: &DecodeSetting, level: &AgreedLevel) -> Value {
     let AgreedLevel { state, ghosts, violation } = level;
     // A decode group keeps nothing.
     let State { slots, pool, flights, closing, paused, cache: _, host } = state;
-    assert!(host.free().is_empty() && host.copies().is_empty(), "nothing is copied to hosts here");
     assert!(!closing && !paused, "the group neither leaves nor pauses at this level");
     assert!(violation.is_none(), "only sound states have a picture");
     let ages = state.by_age(|_| true);
@@ -30,6 +30,8 @@ pub(crate) fn picture(setting: &DecodeSetting, level: &AgreedLevel) -> Value {
         ("table", slots.iter().map(|slot| entry(setting, slot)).collect()),
         ("ages", ages.into_iter().map(slot_number).collect()),
         ("free", Value::Set(pool.free().iter().copied().map(page_number).collect())),
+        ("hosts", Value::Set(host.free().iter().copied().map(host_number).collect())),
+        ("copies", (0..).map(CopyId).zip(host.copies()).map(copy).collect()),
         ("flights", (0..).map(ForwardId).zip(queue).map(plan).collect()),
         ("verdicts", pending.iter().map(|rows| rows.iter().copied().map(Value::Flag).collect()).collect()),
     ]);
@@ -45,6 +47,10 @@ fn page_number(page: PageId) -> Value {
     Value::Number(u64::from(page.0) + 1)
 }
 
+fn host_number(page: HostPageId) -> Value {
+    Value::Number(u64::from(page.0) + 1)
+}
+
 fn page_list(pages: &[PageId]) -> Value {
     pages.iter().copied().map(page_number).collect()
 }
@@ -56,7 +62,7 @@ fn entry(setting: &DecodeSetting, slot: &Slot<Tenant>) -> Value {
         (Generation(0), Attempt(0)),
         "one occupant and attempt of a slot live"
     );
-    let Some(Tenant { request, phase, pages, host_pages: _, generated }) = occupant else {
+    let Some(Tenant { request, phase, pages, host_pages, generated }) = occupant else {
         return Value::record([("phase", Value::text("free"))]);
     };
     let (phase, outcome) = phase_words(*phase);
@@ -64,6 +70,7 @@ fn entry(setting: &DecodeSetting, slot: &Slot<Tenant>) -> Value {
         ("phase", Value::text(phase)),
         ("kind", Value::Number(kind(setting, request))),
         ("pages", page_list(pages)),
+        ("copy", host_pages.iter().copied().map(host_number).collect()),
         ("generated", Value::Number(u64::from(*generated))),
         ("outcome", Value::text(outcome)),
     ])
@@ -85,7 +92,8 @@ fn phase_words(phase: Phase) -> (&'static str, &'static str) {
         Phase::Running => ("running", "none"),
         Phase::Retracting => ("retracting", "none"),
         Phase::Retracted => ("retracted", "none"),
-        Phase::Stored | Phase::Restoring => panic!("nothing is copied to hosts here"),
+        Phase::Stored => ("stored", "none"),
+        Phase::Restoring => ("restoring", "none"),
         Phase::Draining(outcome) => ("draining", outcome_word(outcome)),
     }
 }
@@ -116,6 +124,16 @@ fn plan((number, flight): (ForwardId, &Flight)) -> Value {
             Value::record([("slot", slot_number(*slot)), ("position", position), ("pages", page_list(pages))])
         })
         .collect()
+}
+
+fn copy((number, copy): (CopyId, &Copy)) -> Value {
+    let Copy { id, direction, page, host } = copy;
+    assert_eq!(*id, number, "a copy's number is its place in the queue");
+    let way = match direction {
+        Direction::Store => "store",
+        Direction::Load => "load",
+    };
+    Value::record([("way", Value::text(way)), ("page", page_number(*page)), ("host", host_number(*host))])
 }
 
 fn remote(Ghost { grant, pages, whole }: &Ghost) -> Value {
