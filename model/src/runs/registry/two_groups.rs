@@ -174,9 +174,10 @@ const fn nightly(
 
 /// One request of two tokens, and one leg of one chunk, never have two forwards in flight: there the normal loop says it all.
 const NORMAL: &[bool] = &[false];
+const OVERLAP: &[bool] = &[true];
 const BOTH: &[bool] = &[false, true];
 
-const PROOFS: [Proof; 30] = [
+const PROOFS: [Proof; 31] = [
     quick((1, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &FAILURES_LAG, NORMAL),
     quick((1, 1, 2), (1, 1, 1), &LOSSES, NORMAL),
@@ -204,7 +205,8 @@ const PROOFS: [Proof; 30] = [
     nightly((1, 1, 2), (1, 1, 2), &DECODE_REPLACED_TWICE, NORMAL),
     pr((1, 2, 2), (1, 1, 1), &ONE_FAILS, BOTH),
     pr((1, 2, 4), (1, 1, 1), &ONE_FAILS, BOTH),
-    pr((1, 2, 4), (1, 2, 2), &PLAIN, BOTH),
+    pr((1, 2, 4), (1, 2, 2), &PLAIN, OVERLAP),
+    nightly((1, 2, 4), (1, 2, 2), &PLAIN, NORMAL),
     pr((1, 2, 4), (1, 1, 3), &RETRACTION_ONE_FAILS, BOTH),
     pr((2, 1, 2), (2, 1, 1), &FAILURES, NORMAL),
 ];
