@@ -66,6 +66,7 @@ impl<E: Environment> Model for WorldModel<E> {
             always::<E, 7>(),
             always::<E, 8>(),
         ];
+        properties.extend(E::TELLS.then(always::<E, 11>));
         let witnesses = self.witnesses.iter().map(|(name, reached)| Property::sometimes(name, *reached));
         properties.extend(witnesses);
         properties

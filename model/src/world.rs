@@ -238,7 +238,7 @@ impl<E: Environment> World<E> {
         if !self.group.control.is_half_taken() {
             self.group.device.check_round()?;
         }
-        let Posted { ticket, payload } = self.group.take(rank)?;
+        let Posted { ticket, payload } = E::heard(setting, self.group.take(rank)?);
         self.receive(setting, rank, Event::Completed { ticket, payload }, notes)?;
         self.close_round(setting)
     }
@@ -262,7 +262,7 @@ impl<E: Environment> World<E> {
     fn complete(&mut self, setting: &E::Setting, notes: &mut Notes) -> Result<(), &'static str> {
         self.group.device.check_round()?;
         for rank in 0..self.group.ranks.len() {
-            let Posted { ticket, payload } = self.group.take(rank)?;
+            let Posted { ticket, payload } = E::heard(setting, self.group.take(rank)?);
             self.receive(setting, rank, Event::Completed { ticket, payload }, notes)?;
         }
         self.close_round(setting)

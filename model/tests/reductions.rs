@@ -85,7 +85,7 @@ fn prefill(setting: &PrefillSetting) -> WorldModel<PrefillWorld<ShippedPrefill>>
 fn decode_setting(ranks: u32, slots: u32, pages: u32) -> DecodeSetting {
     DecodeSetting {
         aborts: true,
-        breakage: Breakage::Transfer,
+        breakage: &[Breakage::Transfer],
         ..DecodeSetting::new(ranks, slots, pages, true)
     }
 }
@@ -151,7 +151,7 @@ fn fixed_order_several_words() {
 /// Against completions one by one in every interleaving: both reductions at once.
 #[test]
 fn completion_decode() {
-    let together = DecodeSetting { breakage: Breakage::Nothing, ..decode_setting(2, 1, 3) };
+    let together = DecodeSetting { breakage: &[], ..decode_setting(2, 1, 3) };
     let apart = DecodeSetting {
         completion: Completion::OneByOne,
         interleaving: Interleaving::Full,
@@ -226,7 +226,7 @@ fn reachable_by_hash<E: Environment>(model: &WorldModel<E>) -> Vec<World<E>> {
 /// Against ranks that keep their places: the same worlds between rounds, whatever order their ranks are in.
 #[test]
 fn symmetry_of_decode_ranks() {
-    let apart = DecodeSetting { breakage: Breakage::Handshake, ..decode_setting(3, 1, 3) };
+    let apart = DecodeSetting { breakage: &[Breakage::Handshake], ..decode_setting(3, 1, 3) };
     let alike = DecodeSetting { symmetric: true, ..apart.clone() };
     let (apart, alike) = (decode::<Shipped>(&apart), decode::<Shipped>(&alike));
     assert!(holds(&apart) && holds(&alike));
@@ -303,9 +303,21 @@ fn agreed_level_contains_n_ranks() {
 /// Four ranks, whose handshakes fail: transfers that break make too many states for a test.
 #[test]
 fn agreed_level_contains_four_ranks() {
-    let setting = DecodeSetting { breakage: Breakage::Handshake, ..decode_setting(4, 1, 3) };
+    let setting = DecodeSetting { breakage: &[Breakage::Handshake], ..decode_setting(4, 1, 3) };
     let beyond = beyond_agreed_level::<Shipped>(&setting);
     assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+}
+
+/// All that may break, pauses, and a group that leaves.
+#[test]
+fn agreed_level_contains_everything_at_once() {
+    for overlap in [false, true] {
+        let breakage = &[Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
+        let mut setting = DecodeSetting { aborts: true, breakage, ..DecodeSetting::new(2, 1, 3, overlap) };
+        (setting.late_facts, setting.pause, setting.shutdown) = (true, true, true);
+        let beyond = beyond_agreed_level::<Shipped>(&setting);
+        assert!(beyond.is_empty(), "{} missing, such as {:?}", beyond.len(), beyond.iter().next());
+    }
 }
 
 #[test]

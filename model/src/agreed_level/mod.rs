@@ -59,6 +59,8 @@ pub struct SlotChoice {
     pub publishes: bool,
     /// Whether the last rank's fence completes before the vote.
     pub fences: bool,
+    /// Whether the first tokens that the ranks were given differ.
+    pub differs: bool,
 }
 
 /// A word of the leader.
@@ -83,6 +85,10 @@ pub struct Turn {
     pub slots: Vec<SlotChoice>,
     /// What the leader says beside its verdicts: requests in acceptance order, then aborts.
     pub words: Vec<Word>,
+    /// The word on pausing.
+    pub pause: Option<bool>,
+    /// Whether some rank asks the group to leave.
+    pub shutdown: bool,
 }
 
 /// A state of the agreed level.

@@ -1,6 +1,6 @@
 //! The agreed level as a model: its properties, and what must go on for ever.
 
-use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn, Word};
+use crate::agreed_level::{AgreedLevel, Ghost, SlotChoice, Turn};
 use crate::coverage;
 use crate::decode::facts::{copies, waits_for_prefill};
 use crate::decode::setting::DecodeSetting;
@@ -74,7 +74,7 @@ impl<R: Rules> Model for AgreedModel<R> {
     }
 
     fn actions(&self, state: &AgreedLevel, actions: &mut Vec<Turn>) {
-        if state.violation.is_none() {
+        if state.violation.is_none() && !state.state.leaving() {
             state.turns(&self.setting, actions);
         }
     }
@@ -91,8 +91,8 @@ impl<R: Rules> Model for AgreedModel<R> {
 }
 
 impl<R: Rules> Explorable for AgreedModel<R> {
-    fn may_stop(&self, _: &AgreedLevel) -> bool {
-        false
+    fn may_stop(&self, state: &AgreedLevel) -> bool {
+        state.state.leaving()
     }
 
     fn points(&self) -> Vec<String> {
@@ -133,7 +133,8 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             .map(|choice| {
                 let publishes = if choice.publishes { " published" } else { "" };
                 let fences = if choice.fences { " fenced" } else { "" };
-                format!("{:?}{publishes}{fences}", choice.poll)
+                let differs = if choice.differs { " differing" } else { "" };
+                format!("{:?}{publishes}{fences}{differs}", choice.poll)
             })
             .collect();
         format!(
@@ -142,7 +143,7 @@ impl<R: Rules> Explorable for AgreedModel<R> {
             turn.judged,
             turn.copied,
             polls.join(", "),
-            said(&turn.words)
+            said(turn)
         )
     }
 
@@ -155,14 +156,23 @@ impl<R: Rules> Explorable for AgreedModel<R> {
         all.extend((turn.retired > 0).then(|| fact(format!("{} retired on every rank", turn.retired))));
         all.extend((turn.copied > 0).then(|| fact(format!("{} copied on every rank", turn.copied))));
         all.extend(turn.words.iter().map(|word| fact(format!("the leader says {word:?}"))));
+        all.extend(directions(turn).map(fact));
         all.push(Happening::Complete { collective: Collective::new("control", "Vote") });
         all.into_iter().map(|what| StepEvent::on(0, what)).collect()
     }
 }
 
-fn said(words: &[Word]) -> String {
-    let words: Vec<String> = words.iter().map(|word| format!("{word:?}")).collect();
+fn said(turn: &Turn) -> String {
+    let words: Vec<String> =
+        turn.words.iter().map(|word| format!("{word:?}")).chain(directions(turn)).collect();
     if words.is_empty() { "Nothing".to_string() } else { words.join(", ") }
+}
+
+/// What is said of the group as a whole.
+fn directions(turn: &Turn) -> impl Iterator<Item = String> {
+    let pauses = turn.pause.map(|pause| if pause { "the group pauses" } else { "the group goes on" });
+    let leaves = turn.shutdown.then_some("a rank asks the group to leave");
+    pauses.into_iter().chain(leaves).map(str::to_string)
 }
 
 /// What a slot's fabric does before the vote is sampled.
@@ -186,6 +196,9 @@ fn waits(tenant: &Tenant, ghost: &Ghost) -> bool {
     waits_for_prefill(tenant.phase) || fabric
 }
 
+/// Forwards, copies, pauses, and then each slot.
+const FIRST_SLOT: u32 = 3;
+
 impl<R: Rules> Live for AgreedModel<R> {
     fn goal_property(&self) -> &'static str {
         ends::PROPERTY.id
@@ -201,7 +214,11 @@ impl<R: Rules> Live for AgreedModel<R> {
 
     fn fairness(&self) -> Vec<String> {
         let slots = (0..self.setting.slots()).map(|slot| format!("what slot {slot} waits for is voted"));
-        ["forwards retire", "copies are made"].map(str::to_string).into_iter().chain(slots).collect()
+        ["forwards retire", "copies are made", "the group goes on"]
+            .map(str::to_string)
+            .into_iter()
+            .chain(slots)
+            .collect()
     }
 
     fn mark_state(&self, state: &AgreedLevel) -> StateMarks {
@@ -209,25 +226,28 @@ impl<R: Rules> Live for AgreedModel<R> {
             StateMarks { goal: state.violation.is_none() && state.state.idle(), ..StateMarks::default() };
         marks.enabled |= u32::from(!state.state.flights.queue.is_empty());
         marks.enabled |= u32::from(!state.state.host.copies().is_empty()) << 1;
+        marks.enabled |= u32::from(state.state.paused) << 2;
         for ((slot, entry), ghost) in state.state.enumerate().zip(&state.ghosts) {
             if let Some(tenant) = &entry.occupant {
                 marks.pending |= 1 << slot.0;
-                marks.enabled |= u32::from(waits(tenant, ghost)) << (slot.0 + 2);
+                marks.enabled |= u32::from(waits(tenant, ghost)) << (FIRST_SLOT + slot.0);
             }
         }
         marks
     }
 
     fn mark_step(&self, from: &AgreedLevel, turn: &Turn, to: &AgreedLevel) -> StepMarks {
-        let fails = turn.slots.iter().any(|choice| choice.poll.failure().is_some());
-        let mut marks = StepMarks { benign: turn.words.is_empty() && !fails, ..StepMarks::default() };
+        let fails = turn.slots.iter().any(|choice| choice.differs || choice.poll.failure().is_some());
+        let says = !turn.words.is_empty() || turn.pause == Some(true) || turn.shutdown;
+        let mut marks = StepMarks { benign: !says && !fails, ..StepMarks::default() };
         marks.taken |= u32::from(turn.retired > 0);
         marks.taken |= u32::from(turn.copied > 0) << 1;
+        marks.taken |= u32::from(!to.state.paused) << 2;
         for ((slot, entry), (ghost, choice)) in
             from.state.enumerate().zip(from.ghosts.iter().zip(&turn.slots))
         {
             if let Some(tenant) = &entry.occupant {
-                marks.taken |= u32::from(voted(tenant, ghost, choice)) << (slot.0 + 2);
+                marks.taken |= u32::from(voted(tenant, ghost, choice)) << (FIRST_SLOT + slot.0);
                 marks.discharged |= u32::from(to.state.occupant(slot).is_none()) << slot.0;
             }
         }

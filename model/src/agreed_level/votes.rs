@@ -9,7 +9,7 @@ use lockstep_spec::decode::request::Request;
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{Epoch, RequestId, Round};
 use lockstep_spec::poll::KvPoll;
-use lockstep_spec::table::{Flight, Flights, Slot};
+use lockstep_spec::table::{Flight, Flights, Slot, State};
 use lockstep_spec::vote::{Ballot, Outcome, SlotVote};
 
 impl AgreedLevel {
@@ -19,26 +19,47 @@ impl AgreedLevel {
         for (slot, ghost) in self.state.slots.iter().zip(&self.ghosts) {
             choices = extended(&choices, &slot_choices(setting, slot, ghost));
         }
-        let (words, copies) = (self.words(setting), self.state.host.copies().len());
+        let (said, copies) = (self.said(setting), self.state.host.copies().len());
         for (retired, judged) in retirements(&self.state.flights) {
             for (slots, copied) in
                 choices.iter().flat_map(|slots| (0..=copies).map(move |copied| (slots, copied)))
             {
-                turns.extend(words.iter().map(|words| Turn {
+                turns.extend(said.iter().map(|(words, pause, shutdown)| Turn {
                     retired,
                     judged,
                     copied,
                     slots: slots.clone(),
                     words: words.clone(),
+                    pause: *pause,
+                    shutdown: *shutdown,
                 }));
             }
         }
     }
 
+    /// What may be said beside what is seen: the leader's words, the one on pausing, and whether some rank asks to leave.
+    fn said(&self, setting: &DecodeSetting) -> Vec<(Vec<Word>, Option<bool>, bool)> {
+        let State { closing, paused, .. } = self.state;
+        let asks = if setting.shutdown && !closing { &[false, true][..] } else { &[false][..] };
+        let mut said = Vec::new();
+        for words in self.words(setting) {
+            let turns = setting.pause && !closing && (words.is_empty() || setting.words > 1);
+            let pauses = [None].into_iter().chain(turns.then_some(Some(!paused)));
+            said.extend(pauses.flat_map(|pause| {
+                asks.iter().map({
+                    let words = &words;
+                    move |shutdown| (words.clone(), pause, *shutdown)
+                })
+            }));
+        }
+        said
+    }
+
     /// What the leader may say: no more requests than slots are free, and aborts of those that live.
     fn words(&self, setting: &DecodeSetting) -> Vec<Vec<Word>> {
         let mut all = vec![Vec::new()];
-        for length in 0..setting.words.min(self.state.free_slots()) {
+        let room = if self.state.closing { 0 } else { self.state.free_slots() };
+        for length in 0..setting.words.min(room) {
             let longest: Vec<Vec<Word>> = all.iter().filter(|words| words.len() == length).cloned().collect();
             let arrivals = || (0..setting.kinds.len()).map(Word::Arrival);
             all.extend(longest.iter().flat_map(|words| arrivals().map(|arrival| said(words, arrival))));
@@ -59,8 +80,9 @@ impl AgreedLevel {
         (0..turn.retired).for_each(|_| ballot.retired(0));
         ballot.copied(turn.copied);
         for (((index, slot), ghost), choice) in self.state.enumerate().zip(&self.ghosts).zip(&turn.slots) {
-            let arrives =
-                |tenant: &&Tenant| tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success;
+            let arrives = |tenant: &&Tenant| {
+                tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success && !choice.differs
+            };
             let first_token =
                 slot.occupant.as_ref().filter(arrives).and_then(|tenant| {
                     setting.kind(&tenant.request).map(|kind| kind.token(tenant.generated))
@@ -77,6 +99,7 @@ impl AgreedLevel {
         let mut next = newest.map(|tenant| tenant.request.id.0 + 1).max().unwrap_or(0);
         let mut brief = Brief {
             verdicts: judged.map(|flight| self.verdicts(setting, flight)).collect(),
+            pause: turn.pause,
             ..Brief::empty()
         };
         for word in &turn.words {
@@ -129,10 +152,16 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
     for publishes in publishes {
         let published = *publishes || ghost.grant == Grant::Published;
         for poll in polls(setting, phase, published) {
-            choices.extend(fences.iter().map(|fences| SlotChoice {
-                poll,
-                publishes: *publishes,
-                fences: *fences,
+            let arrives = phase == Some(Phase::Transferring) && poll == KvPoll::Success;
+            let differ = setting.breaks(Breakage::FirstToken) && arrives;
+            let differs = if differ { &[false, true][..] } else { &[false][..] };
+            choices.extend(fences.iter().flat_map(|fences| {
+                differs.iter().map(move |differs| SlotChoice {
+                    poll,
+                    publishes: *publishes,
+                    fences: *fences,
+                    differs: *differs,
+                })
             }));
         }
     }
@@ -140,7 +169,6 @@ fn slot_choices(setting: &DecodeSetting, slot: &Slot<Tenant>, ghost: &Ghost) -> 
 }
 
 fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<KvPoll> {
-    let breakage = setting.breakage;
     let mut polls = match phase {
         None
         | Some(
@@ -156,18 +184,18 @@ fn polls(setting: &DecodeSetting, phase: Option<Phase>, published: bool) -> Vec<
         Some(Phase::Handshaken) => return vec![KvPoll::WaitingForInput],
         Some(Phase::Bootstrapping | Phase::Retracted) => {
             let mut polls = vec![KvPoll::Bootstrapping, KvPoll::WaitingForInput];
-            polls.extend((breakage == Breakage::Handshake).then_some(KvPoll::HandshakeFailed));
+            polls.extend(setting.breaks(Breakage::Handshake).then_some(KvPoll::HandshakeFailed));
             polls
         }
         Some(Phase::Transferring) => {
             let mut polls = vec![KvPoll::Transferring];
             polls.extend(published.then_some(KvPoll::Success));
-            if breakage == Breakage::Transfer && published {
+            if setting.breaks(Breakage::Transfer) && published {
                 polls.extend([KvPoll::TransferFailed, KvPoll::Corrupt, KvPoll::WrongLeg]);
             }
             polls
         }
     };
-    polls.extend((breakage == Breakage::Deadline).then_some(KvPoll::DeadlinePassed));
+    polls.extend(setting.breaks(Breakage::Deadline).then_some(KvPoll::DeadlinePassed));
     polls
 }

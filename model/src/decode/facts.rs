@@ -65,9 +65,11 @@ impl<R: Rules> Surroundings<R> {
             let tenant = machine.state().value().occupant(slot);
             let mut push = |(leg, fact)| facts.push(Fact::Role((leg, fact)));
             handshake_facts(setting, port, &mut push);
-            transfer_facts(setting, port, tenant, &mut push);
+            // The last rank's first token is right, so that those on which all agree are.
+            let errs = setting.breaks(Breakage::FirstToken) && rank + 1 < self.ports.len();
+            transfer_facts(setting, port, tenant, errs, &mut push);
         }
-        if setting.breakage == Breakage::Deadline && clock_matters(setting, machine) {
+        if setting.breaks(Breakage::Deadline) && clock_matters(setting, machine) {
             facts.push(Fact::Tick);
         }
     }
@@ -91,7 +93,7 @@ fn handshake_facts(setting: &DecodeSetting, port: &Port, push: &mut dyn FnMut((L
     }
     if let Handshake::Open(leg) = port.handshake {
         push((leg, LegFact::HandshakeDone));
-        if setting.breakage == Breakage::Handshake {
+        if setting.breaks(Breakage::Handshake) {
             push((leg, LegFact::HandshakeFailed));
         }
     }
@@ -101,6 +103,7 @@ fn transfer_facts(
     setting: &DecodeSetting,
     port: &Port,
     tenant: Option<&Tenant>,
+    errs: bool,
     push: &mut dyn FnMut((Leg, LegFact)),
 ) {
     let Some(grant) = &port.grant else { return };
@@ -123,12 +126,12 @@ fn transfer_facts(
             let mut row =
                 |token| push((leg, LegFact::RowLanded(MetadataRow { echo: leg, token, sound: true })));
             row(kind.token(index));
-            if setting.breakage == Breakage::FirstToken {
+            if errs {
                 row(another(kind.token(index)));
             }
         }
     }
-    if setting.breakage == Breakage::Transfer && !(grant.pages_written && grant.row_written) {
+    if setting.breaks(Breakage::Transfer) && !(grant.pages_written && grant.row_written) {
         broken_rows(leg).into_iter().for_each(push);
     }
 }

@@ -1,16 +1,19 @@
 //! The decode group in its world: N real machines, a front end that never runs out of requests, and a fabric that may be slow, late,
 //! or break in the ways of the setting.
 //!
-//! Reading order: [`setting`] (bounds), [`fabric`] and [`host`] (the ghosts), then [`Surroundings`] here.
+//! Reading order: [`setting`] (bounds), [`fabric`], [`host`] and [`client`] (the ghosts), then [`Surroundings`] here.
 
+pub mod client;
 pub mod fabric;
 pub(crate) mod facts;
+pub mod field;
 pub mod host;
 pub mod mutants;
 pub mod setting;
 pub mod witnesses;
 
 use crate::coverage;
+use crate::decode::client::Clients;
 use crate::decode::fabric::Port;
 use crate::decode::host::Host;
 use crate::decode::setting::DecodeSetting;
@@ -28,7 +31,9 @@ use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::ids::{ForwardId, Leg, PageId, RankIndex, TokenId};
 use lockstep_spec::invariant::{admission_fair, kv_before_run, no_write_after_free, vote_fresh};
 use lockstep_spec::machine::{Fact, Local, Position};
+use lockstep_spec::program::Posted;
 use lockstep_spec::table::{Row, Slot};
+use lockstep_spec::ticket::{Kind, Site};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -57,6 +62,8 @@ pub struct Surroundings<R> {
     pub devices: Vec<Vec<Queued>>,
     /// By rank.
     pub hosts: Vec<Host>,
+    /// Whose requests have not ended.
+    pub clients: Clients,
     /// Whether some rank was asked to leave.
     pub shutdown: bool,
     rules: PhantomData<R>,
@@ -118,6 +125,8 @@ impl<R: Rules> Environment for Surroundings<R> {
     type Program = DecodeMachine<R>;
     type Setting = DecodeSetting;
 
+    const TELLS: bool = true;
+
     fn genesis(setting: &DecodeSetting) -> (Vec<DecodeMachine<R>>, Self) {
         let ranks = setting.configuration.ranks;
         let machine = |rank| DecodeMachine::new(Arc::clone(&setting.configuration), RankIndex(rank));
@@ -125,6 +134,7 @@ impl<R: Rules> Environment for Surroundings<R> {
             ports: vec![vec![Port::IDLE; setting.slots()]; ranks as usize],
             devices: vec![Vec::new(); ranks as usize],
             hosts: vec![Host::new(&setting.configuration); ranks as usize],
+            clients: Clients::default(),
             shutdown: false,
             rules: PhantomData,
         };
@@ -165,13 +175,16 @@ impl<R: Rules> Environment for Surroundings<R> {
         facts.extend(self.hosts[rank].next().map(|copy| Fact::Copied(copy.id)));
     }
 
-    fn delivered(&mut self, _: &DecodeSetting, rank: usize, fact: &DecodeFact) {
+    fn delivered(&mut self, setting: &DecodeSetting, rank: usize, fact: &DecodeFact) {
         match fact {
             Fact::Role((leg, fact)) => self.port(rank, *leg).took_place(*leg, *fact),
             Fact::ShutdownWanted => self.shutdown = true,
             Fact::Copied(_) => self.hosts[rank].complete(),
+            Fact::Submitted(request) => {
+                let kind = setting.kind(request);
+                kind.into_iter().for_each(|kind| self.clients.ask(request.id, kind));
+            }
             Fact::Retired { .. }
-            | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::Broken
@@ -216,7 +229,11 @@ impl<R: Rules> Environment for Surroundings<R> {
                 self.hosts[rank].forget_free(ranks[rank].state().value());
                 Ok(())
             }
-            Local::Role(Do::Seed { .. } | Do::Emit { .. } | Do::End { .. }) => Ok(()),
+            Local::Role(Do::Emit { request, index, token, ended }) => {
+                self.clients.tell(*request, Some((*index, *token)), *ended)
+            }
+            Local::Role(Do::End { request, outcome }) => self.clients.tell(*request, None, Some(*outcome)),
+            Local::Role(Do::Seed { .. }) => Ok(()),
         }
     }
 
@@ -236,6 +253,13 @@ impl<R: Rules> Environment for Surroundings<R> {
         }
     }
 
+    fn heard(setting: &DecodeSetting, mut posted: Posted<Site>) -> Posted<Site> {
+        if let (Some(field), Kind::MinReduce) = (setting.unheard, posted.ticket.kind) {
+            field.lose(&setting.configuration, &mut posted.payload);
+        }
+        posted
+    }
+
     fn agreed_digest(rank: &DecodeMachine<R>) -> u64 {
         rank.state().value().digest()
     }
@@ -250,7 +274,8 @@ impl<R: Rules> Environment for Surroundings<R> {
 
     fn rested(&self, _: &DecodeSetting, ranks: &[DecodeMachine<R>]) -> bool {
         let idle = |rank: &DecodeMachine<R>| rank.state().value().idle() && rank.intake().arrivals.is_empty();
-        ranks.iter().all(|rank| Self::left(rank) || (Self::outside(rank) && idle(rank)))
+        let rests = |rank: &DecodeMachine<R>| Self::left(rank) || (Self::outside(rank) && idle(rank));
+        ranks.iter().all(rests) && self.clients.are_gone()
     }
 
     fn benign(fact: &DecodeFact) -> bool {
@@ -343,6 +368,7 @@ impl<R: Rules> Counters for Surroundings<R> {
     fn visit(&mut self, visit: &mut dyn FnMut(Counter, &mut u64)) {
         self.ports.iter_mut().for_each(|ports| ports.visit(visit));
         self.hosts.iter_mut().for_each(|host| host.visit(visit));
+        self.clients.visit(visit);
         self.devices.iter_mut().flatten().for_each(|queued| visit(Counter::Forward, &mut queued.forward.0));
     }
 }

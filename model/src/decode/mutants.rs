@@ -43,7 +43,7 @@ pub fn releases_in_flight() -> Refuted<ReleasesInFlight> {
 /// The answer to a former occupant's handshake, which failed on another rank, is taken for the current one's.
 #[must_use]
 pub fn takes_late_facts() -> Refuted<TakesLateFacts> {
-    let setting = DecodeSetting { breakage: Breakage::Handshake, late_facts: true, ..smallest() };
+    let setting = DecodeSetting { breakage: &[Breakage::Handshake], late_facts: true, ..smallest() };
     (WorldModel::new(setting), vote_fresh::PROPERTY)
 }
 

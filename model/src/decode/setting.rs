@@ -5,6 +5,7 @@ use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
 
+use crate::decode::field::Field;
 use crate::world::{Completion, Interleaving};
 
 /// A token that ends an output.
@@ -42,18 +43,23 @@ impl RequestKind {
     pub fn token(&self, index: u32) -> TokenId {
         if self.stop_at == Some(index) { STOP } else { PLAIN }
     }
+
+    /// The whole output.
+    #[must_use]
+    pub fn output(&self) -> Vec<TokenId> {
+        let length = self.stop_at.map_or(self.most, |stop| self.most.min(stop + 1));
+        (0..length).map(|index| self.token(index)).collect()
+    }
 }
 
 /// What may break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Breakage {
-    /// Nothing.
-    Nothing,
     /// A rank's handshake.
     Handshake,
     /// A rank's transfer, in each way: broken off, corrupt, or of another leg.
     Transfer,
-    /// The first token that a rank is given: it is another than a peer's.
+    /// The first token that a rank is given, unless it is the last one: it is another than that one's.
     FirstToken,
     /// A rank's clock passes the deadline of a handshake or a transfer.
     Deadline,
@@ -73,7 +79,9 @@ pub struct DecodeSetting {
     /// Whether a client may give any live request up at any time.
     pub aborts: bool,
     /// What may break, on any rank at any time.
-    pub breakage: Breakage,
+    pub breakage: &'static [Breakage],
+    /// A field of the vote that no rank hears.
+    pub unheard: Option<Field>,
     /// Whether an answer to an earlier attempt's handshake, or a write after the rank asked for the fence, may still arrive.
     pub late_facts: bool,
     /// Whether the group may be paused, and told to go on, at any time.
@@ -119,7 +127,8 @@ impl DecodeSetting {
             ],
             words: 1,
             aborts: false,
-            breakage: Breakage::Nothing,
+            breakage: &[],
+            unheard: None,
             late_facts: false,
             pause: false,
             shutdown: false,
@@ -138,6 +147,12 @@ impl DecodeSetting {
     /// Where a vote is reduced that a launch goes with.
     pub fn vote(&mut self, votes: Votes) {
         Arc::make_mut(&mut self.configuration).votes = votes;
+    }
+
+    /// Whether this may break.
+    #[must_use]
+    pub fn breaks(&self, breakage: Breakage) -> bool {
+        self.breakage.contains(&breakage)
     }
 
     /// The kind of a request.

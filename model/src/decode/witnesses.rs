@@ -27,7 +27,7 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let retracts = together && outgrows(setting);
     let hosted = retracts && setting.configuration.host_pages > 0;
     let resumes = retracts && lacks_hosts(setting);
-    let breaks = |breakage| setting.breakage == breakage;
+    let breaks = |breakage| setting.breaks(breakage);
     let several = setting.words > 1;
     let possible: [(bool, Witness<Surroundings<R>>); 25] = [
         (true, ("a forward runs", forward_runs)),

@@ -1,5 +1,6 @@
 //! The front end with its real journal, what leaders have said that it has not heard, and what each client was told.
 
+use crate::decode::client::Client;
 use crate::decode::setting::RequestKind;
 use lockstep_spec::counters::{Counter, Counters};
 use lockstep_spec::decode::action::Do;
@@ -87,22 +88,13 @@ pub enum Said {
     },
 }
 
-/// A client as an observer sees it.
+/// A client, and whether it is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Client {
-    /// What it asked for.
-    kind: RequestKind,
-    /// Tokens that it was told.
-    pub told: usize,
+pub struct Guest {
+    /// The client.
+    pub client: Client,
     /// Whether it left.
     pub left: bool,
-}
-
-impl Client {
-    fn output(&self) -> Vec<TokenId> {
-        let length = self.kind.stop_at.map_or(self.kind.most, |stop| self.kind.most.min(stop + 1));
-        (0..length).map(|index| self.kind.token(index)).collect()
-    }
 }
 
 /// The front end, and what it has not heard yet.
@@ -111,7 +103,7 @@ pub struct FrontEnd<C> {
     /// The journal: the type that the runtime executes.
     pub journal: Journal,
     /// Clients of open requests.
-    pub clients: BTreeMap<RequestId, Client>,
+    pub clients: BTreeMap<RequestId, Guest>,
     /// What each epoch's leader said and the front end has not heard, in order; empty lines are left out.
     pub lines: BTreeMap<Epoch, Vec<Said>>,
     /// The epoch, as an observer counts: it ends when its ranks are gone.
@@ -147,15 +139,15 @@ impl<C: Conduct> FrontEnd<C> {
     /// Takes a request in.
     pub fn accept(&mut self, kind: RequestKind) -> Request {
         let request = self.journal.accept(kind.request(RequestId(0)));
-        self.clients.insert(request.id, Client { kind, told: 0, left: false });
+        self.clients.insert(request.id, Guest { client: Client::new(kind), left: false });
         request
     }
 
     /// A client leaves; `true` when the group is to be told. Without a group to tell, the request ends here.
     pub fn leave(&mut self, request: RequestId, group: bool) -> bool {
         let first = self.journal.abandon(request);
-        if let Some(client) = self.clients.get_mut(&request) {
-            client.left = true;
+        if let Some(guest) = self.clients.get_mut(&request) {
+            guest.left = true;
         }
         if first && !group {
             // Abandoned requests are open, so their end cannot be refused.
@@ -224,16 +216,13 @@ impl<C: Conduct> FrontEnd<C> {
             Said::End { request, outcome } => (request, None, Some(outcome)),
             Said::Leg { .. } => return Ok(()),
         };
-        let client = self.clients.get_mut(&request).ok_or(token_exact::PROPERTY.id)?;
-        let (output, left) = (client.output(), client.left);
-        let next = token.is_none_or(|(index, token)| token_exact::holds(&output, client.told, index, token));
-        client.told += usize::from(token.is_some());
+        let Guest { client, left } = self.clients.get_mut(&request).ok_or(token_exact::PROPERTY.id)?;
+        let (exact, left) = (client.hears(token, ended), *left);
         let aborts = ended == Some(Outcome::Aborted) && !self.stops;
-        let whole = ended.is_none_or(|outcome| token_exact::holds_at_end(&output, client.told, outcome));
         if ended.is_some() {
             self.clients.remove(&request);
         }
-        if left || (next && whole && !aborts) { Ok(()) } else { Err(token_exact::PROPERTY.id) }
+        if left || (exact && !aborts) { Ok(()) } else { Err(token_exact::PROPERTY.id) }
     }
 
     /// The rest of an earlier leader's words never arrives.
@@ -314,7 +303,7 @@ impl<C: Conduct> FrontEnd<C> {
     fn raise(&mut self) {
         self.journal.raise_epoch();
         let open = self.journal.open();
-        self.clients.retain(|request, client| !client.left || open.contains_key(request));
+        self.clients.retain(|request, guest| !guest.left || open.contains_key(request));
     }
 
     fn resubmissions(&self) -> Vec<Request> {

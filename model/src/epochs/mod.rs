@@ -160,7 +160,7 @@ impl<R: Rules, C: Conduct> Epochs<R, C> {
         }
         steps.extend((setting.stops && !front_end.stops).then_some(Step::Stop));
         if setting.leaves {
-            let staying = front_end.clients.iter().filter(|(_, client)| !client.left);
+            let staying = front_end.clients.iter().filter(|(_, guest)| !guest.left);
             steps.extend(staying.map(|(request, _)| Step::Leave(*request)));
         }
         for epoch in front_end.lines.keys().copied() {

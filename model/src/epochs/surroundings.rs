@@ -63,10 +63,11 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
     fn delivered(&mut self, setting: &EpochsSetting, rank: usize, fact: &DecodeFact) {
         match fact {
             Fact::ShutdownWanted => self.front_end.asked(rank),
+            // Its clients outlive this group.
+            Fact::Submitted(_) => {}
             Fact::Role(_)
             | Fact::Retired { .. }
             | Fact::Copied(_)
-            | Fact::Submitted(_)
             | Fact::AbortWanted(_)
             | Fact::PauseWanted(_)
             | Fact::Broken
@@ -87,6 +88,9 @@ impl<R: Rules, C: Conduct> Environment for Lasting<R, C> {
     ) -> Result<(), &'static str> {
         if let (0, Local::Role(done)) = (rank, local) {
             self.front_end.say(done);
+        }
+        if matches!(local, Local::Role(Do::Emit { .. } | Do::End { .. })) {
+            return Ok(());
         }
         self.fabric.perform(setting.group(self.front_end.epoch), ranks, rank, local)
     }

@@ -22,7 +22,7 @@ pub fn witnesses<R: Rules, C: Conduct>(setting: &EpochsSetting) -> Vec<Witness<R
             group.configuration.ranks > 1,
             ("a crash between two ranks' completions", crash_between_completions),
         ),
-        (group.breakage == Breakage::Transfer, ("a failed transfer is tried again", tried_again)),
+        (group.breaks(Breakage::Transfer), ("a failed transfer is tried again", tried_again)),
         (setting.leaves, ("a client with tokens may leave between epochs", may_leave_between)),
         (setting.leaves, ("a client left, and a rank crashed before the group knew", left_untold)),
         (setting.dismissals, ("a dismissed group says something", dismissed_speaks)),
@@ -54,7 +54,7 @@ fn goes_on<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) ->
 }
 
 fn accepted_between<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
-    let fresh = front_end(state).clients.values().any(|client| client.told == 0);
+    let fresh = front_end(state).clients.values().any(|guest| guest.client.told == 0);
     !state.has_group() && fresh
 }
 
@@ -70,11 +70,11 @@ fn tried_again<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>
 
 /// Nothing keeps the client of an open request from leaving.
 fn may_leave_between<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
-    !state.has_group() && front_end(state).clients.values().any(|client| !client.left && client.told > 0)
+    !state.has_group() && front_end(state).clients.values().any(|guest| !guest.left && guest.client.told > 0)
 }
 
 fn left_untold<R: Rules, C: Conduct>(_: &EpochsModel<R, C>, state: &Epochs<R, C>) -> bool {
-    let left = front_end(state).clients.values().any(|client| client.left);
+    let left = front_end(state).clients.values().any(|guest| guest.left);
     left && state.has_group() && !state.world.group.lives(0)
 }
 

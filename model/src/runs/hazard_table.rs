@@ -46,7 +46,8 @@ pub(super) fn hazard_table(registry: &Registry, manifest: &Manifest) -> String {
 const READING: &str = "\
 Each row changes one rule of a design that holds. The normal loop waits for a forward before the next turn; the last
 column says what that does for the rule: *masked* (no violation without overlap), *narrowed* (a longer shortest way
-without it), or *unaffected*.
+without it), or *unaffected*. The property is the one that falls first: who skips a collective in one loop may leave
+another rank waiting for it in the other, before their round ends.
 ";
 
 fn designs(registry: &Registry) -> Vec<Design<'_>> {

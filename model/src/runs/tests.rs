@@ -9,6 +9,7 @@ mod recording;
 
 use super::*;
 use crate::coverage::Coverage;
+use crate::decode::field::Field;
 use crate::explore::{Explorable, ExploreError, Lane, Settings, Tours, Unknown, agree_with_stateright};
 use crate::toys::{Barrier, Crossing, Rule};
 
@@ -325,6 +326,7 @@ fn registry_has_a_mutant_for_each_rule_or_says_why_not() {
     all.extend(rules("prefill", include_str!("../../../spec/src/prefill/rules.rs")));
     all.extend(rules("start", include_str!("../../../spec/src/start/rules.rs")));
     all.extend(rules("handshake", include_str!("../../../spec/src/handshake/rules.rs")));
+    all.extend(Field::ALL.map(|field| field.rule().to_owned()));
     assert!(all.len() > 20, "{all:?}");
     let broken = |rule: &String| registry.runs.iter().any(|run| run.rule == Some(rule));
     let excused = |rule: &String| registry.unbroken.iter().any(|(unbroken, _)| unbroken == rule);

@@ -4,7 +4,7 @@ use super::{Action, Completion, Interleaving};
 use crate::explore::{Notes, Obligation};
 use crate::traces::Happened;
 use lockstep_spec::counters::Counters;
-use lockstep_spec::program::RankProgram;
+use lockstep_spec::program::{Posted, RankProgram};
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -14,6 +14,9 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
     type Program: RankProgram;
     /// Bounds and choices of a run.
     type Setting: Debug + Send + Sync + 'static;
+
+    /// Whether what its leader tells clients is judged.
+    const TELLS: bool = false;
 
     /// The world before anything happens.
     fn genesis(setting: &Self::Setting) -> (Vec<Self::Program>, Self);
@@ -53,6 +56,11 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
 
     /// The fact that the oldest device collective of `rank` has completed there.
     fn completed(&mut self, setting: &Self::Setting, ranks: &[Self::Program], rank: usize) -> FactOf<Self>;
+
+    /// What ranks hear of an outcome.
+    fn heard(_: &Self::Setting, posted: Posted<SiteOf<Self>>) -> Posted<SiteOf<Self>> {
+        posted
+    }
 
     /// Does what a rank asks of its surroundings.
     ///

@@ -36,11 +36,20 @@ fn setting(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
 }
 
 fn with_faults(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
-    DecodeSetting { aborts: true, breakage: Breakage::Transfer, ..setting(slots, pages, overlap) }
+    DecodeSetting { aborts: true, breakage: &[Breakage::Transfer], ..setting(slots, pages, overlap) }
 }
 
 fn with_deadlines(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
-    DecodeSetting { breakage: Breakage::Deadline, ..with_faults(slots, pages, overlap) }
+    DecodeSetting { breakage: &[Breakage::Deadline], ..with_faults(slots, pages, overlap) }
+}
+
+/// Everything that may break, pauses, and a group that leaves.
+fn directed(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
+    let breakage = &[Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
+    let mut setting =
+        DecodeSetting { breakage, pause: true, shutdown: true, ..with_faults(slots, pages, overlap) };
+    setting.kinds.truncate(1);
+    setting
 }
 
 fn with_words(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
@@ -63,20 +72,19 @@ fn long(overlap: bool) -> DecodeSetting {
 fn params(setting: &DecodeSetting) -> String {
     let configuration = &setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
-    let faults = match (setting.aborts, setting.breakage) {
+    let faults = match (setting.aborts, setting.breaks(Breakage::Deadline)) {
         (false, _) => "",
-        (true, Breakage::Deadline) => "; any request may be aborted or late",
-        (true, Breakage::Nothing | Breakage::Handshake | Breakage::Transfer | Breakage::FirstToken) => {
-            "; any request may be aborted or fail"
-        }
+        (true, true) => "; any request may be aborted or late",
+        (true, false) => "; any request may be aborted or fail",
     };
+    let directed = if setting.pause { "; the group may be paused, and any rank ask it to leave" } else { "" };
     let words = if setting.words > 1 { "; two words may travel in one brief" } else { "" };
     let hosts = match configuration.host_pages {
         0 => String::new(),
         pages => format!("; retraction to {pages} pages on each host, or to none"),
     };
     let (slots, pages) = (configuration.slots, configuration.pages);
-    format!("ranks × slots any × {slots}, pages {pages}, {loops}{faults}{words}{hosts}")
+    format!("ranks × slots any × {slots}, pages {pages}, {loops}{faults}{directed}{words}{hosts}")
 }
 
 pub(super) fn proofs() -> Vec<Run> {
@@ -92,6 +100,8 @@ pub(super) fn proofs() -> Vec<Run> {
         runs.push(holds::<Shipped>(&["agreed", "2-slots-deadlines", loops], deadlines, Tier::Quick));
         let words = with_words(2, 4, overlap);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-words", loops], words, Tier::Quick));
+        let directed = directed(2, 4, overlap);
+        runs.push(holds::<Shipped>(&["agreed", "2-slots-directed", loops], directed, Tier::Quick));
         let hosted = with_hosts(with_faults(2, 4, overlap), 1);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-hosted", loops], hosted, Tier::Quick));
         let hosted = with_hosts(setting(3, 4, overlap), 2);

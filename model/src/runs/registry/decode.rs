@@ -9,6 +9,7 @@ use crate::agreed_level::mutants::{
 };
 use crate::agreed_level::orders::RetiresBeforeRecording;
 use crate::decode::Surroundings;
+use crate::decode::field::Field;
 use crate::decode::mutants::{self as refuted, Refuted};
 use crate::decode::setting::{Breakage, DecodeSetting, RequestKind};
 use crate::decode::witnesses::witnesses;
@@ -16,9 +17,11 @@ use crate::explore::Erased;
 use crate::model::WorldModel;
 use crate::runs::run::{Mode, Role, Run, Tier};
 use crate::runs::runner::Progress;
+use crate::world::{Completion, Interleaving};
 use lockstep_spec::decode::rules::{Rules, Shipped};
 use lockstep_spec::invariant::{
-    Property, admission_fair, kv_before_run, no_fault, no_write_after_free, pages_sound, vote_fresh,
+    Property, admission_fair, kv_before_run, no_fault, no_stuck, no_write_after_free, pages_sound,
+    token_exact, vote_fresh,
 };
 
 /// Outputs of one token behind a stop, and of none.
@@ -95,51 +98,54 @@ const SHORT_OUTPUTS: Concern = Concern {
 const SHORT_ABORTS: Concern = Concern {
     name: "short-aborts",
     told: "any request may be aborted at any time; requests of two kinds with a token or two",
-    change: |setting| abort_and_break(setting, Breakage::Nothing),
+    change: |setting| abort_and_break(setting, &[]),
 };
 const HANDSHAKES: Concern = Concern {
     name: "handshakes",
     told: "any rank's handshake may fail at any time; retraction and resume",
-    change: |setting| setting.breakage = Breakage::Handshake,
+    change: |setting| setting.breakage = &[Breakage::Handshake],
 };
 const TRANSFERS: Concern = Concern {
     name: "transfers",
     told: "any rank's transfer may break at any time; retraction and resume",
     change: |setting| {
-        setting.breakage = Breakage::Transfer;
+        setting.breakage = &[Breakage::Transfer];
         setting.kinds.truncate(1);
     },
 };
 const FIRST_TOKENS: Concern = Concern {
     name: "first-tokens",
     told: "any rank may be given another first token than its peers at any time",
-    change: |setting| setting.breakage = Breakage::FirstToken,
+    change: |setting| {
+        setting.breakage = &[Breakage::FirstToken];
+        setting.kinds = SHORT.to_vec();
+    },
 };
 const DEADLINES: Concern = Concern {
     name: "deadlines",
     told: "any rank's clock may pass a deadline at any time",
-    change: |setting| setting.breakage = Breakage::Deadline,
+    change: |setting| setting.breakage = &[Breakage::Deadline],
 };
 const ABORTS_TRANSFERS: Concern = Concern {
     name: "aborts-transfers",
     told: "any request may be aborted, and any rank's transfer may break, at any time",
-    change: |setting| abort_and_break(setting, Breakage::Transfer),
+    change: |setting| abort_and_break(setting, &[Breakage::Transfer]),
 };
 const ABORTS_HANDSHAKES: Concern = Concern {
     name: "aborts-handshakes",
     told: "any request may be aborted, and any rank's handshake may fail, at any time",
-    change: |setting| abort_and_break(setting, Breakage::Handshake),
+    change: |setting| abort_and_break(setting, &[Breakage::Handshake]),
 };
 const ABORTS_DEADLINES: Concern = Concern {
     name: "aborts-deadlines",
     told: "any request may be aborted, and any rank's clock may pass a deadline, at any time",
-    change: |setting| abort_and_break(setting, Breakage::Deadline),
+    change: |setting| abort_and_break(setting, &[Breakage::Deadline]),
 };
 const LATE: Concern = Concern {
     name: "aborts-late-answers",
     told: "any request may be aborted; answers and writes of an earlier attempt may come late",
     change: |setting| {
-        abort_and_break(setting, Breakage::Nothing);
+        abort_and_break(setting, &[]);
         setting.late_facts = true;
     },
 };
@@ -147,7 +153,7 @@ const PAUSE: Concern = Concern {
     name: "pause",
     told: "the group may be paused and told to go on, and any request aborted, at any time",
     change: |setting| {
-        abort_and_break(setting, Breakage::Nothing);
+        abort_and_break(setting, &[]);
         setting.pause = true;
     },
 };
@@ -161,20 +167,41 @@ const WORDS: Concern = Concern {
         setting.kinds.truncate(1);
     },
 };
+const EVERYTHING: Concern = Concern {
+    name: "everything",
+    told: "any request may be aborted, the group paused, any rank ask it to leave, its handshake or transfer break, its first token be another \
+           than its peer's, or its clock pass a deadline, at any time; answers and writes of an earlier attempt may come late",
+    change: |setting| {
+        abort_and_break(setting, &ALL_BREAK);
+        setting.late_facts = true;
+        setting.pause = true;
+        setting.shutdown = true;
+    },
+};
+const BREAKAGES: Concern = Concern {
+    name: "aborts-breakages",
+    told: "any request may be aborted, any rank's handshake or transfer break, its first token be another than the last rank's, or its clock \
+           pass a deadline, at any time",
+    change: |setting| abort_and_break(setting, &ALL_BREAK),
+};
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
     told: "any request may be aborted, and any rank may ask the group to leave, at any time",
     change: |setting| {
-        abort_and_break(setting, Breakage::Nothing);
+        abort_and_break(setting, &[]);
         setting.shutdown = true;
     },
 };
 
-fn abort_and_break(setting: &mut DecodeSetting, breakage: Breakage) {
+fn abort_and_break(setting: &mut DecodeSetting, breakage: &'static [Breakage]) {
     setting.aborts = true;
     setting.breakage = breakage;
     setting.kinds = SHORT.to_vec();
 }
+
+/// All that may break.
+const ALL_BREAK: [Breakage; 4] =
+    [Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
 
 /// Room for whatever gives its pages up.
 const HOST_PAGES: u32 = 2;
@@ -184,7 +211,9 @@ const LONG: [RequestKind; 2] =
     [RequestKind { prompt: 1, most: 4, stop_at: None }, RequestKind { prompt: 1, most: 3, stop_at: Some(1) }];
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 29] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 31] = [
+    (2, 1, 3, &EVERYTHING, Tier::Quick),
+    (3, 1, 3, &EVERYTHING, Tier::Nightly),
     (2, 1, 4, &FAIR, Tier::Quick),
     (1, 2, 4, &FAIR_HOSTED, Tier::Quick),
     (1, 2, 4, &HOSTED, Tier::Quick),
@@ -205,7 +234,7 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 29] = [
     (2, 2, 4, &TRANSFERS, Tier::Pr),
     (2, 2, 3, &ABORTS_TRANSFERS, Tier::Pr),
     (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),
-    (2, 2, 3, &DEADLINES, Tier::Quick),
+    (2, 2, 3, &DEADLINES, Tier::Pr),
     (2, 2, 3, &ABORTS_DEADLINES, Tier::Pr),
     (3, 1, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (3, 1, 3, &ABORTS_HANDSHAKES, Tier::Quick),
@@ -221,8 +250,12 @@ const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
 /// In the loop that serves by default; the other would say the same again.
-const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 3] =
-    [(1, 2, 4, &HOSTED_ABORTS, Tier::Pr), (2, 2, 4, &SCARCE, Tier::Pr), (2, 2, 4, &FAIR, Tier::Pr)];
+const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 4] = [
+    (1, 2, 4, &HOSTED_ABORTS, Tier::Pr),
+    (2, 2, 4, &SCARCE, Tier::Pr),
+    (2, 2, 4, &FAIR, Tier::Pr),
+    (2, 2, 3, &BREAKAGES, Tier::Nightly),
+];
 
 /// Ranks of which those that do not lead are interchangeable, in the normal loop; the other would say the same again.
 const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
@@ -231,6 +264,10 @@ const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
     (3, 2, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
     (8, 1, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
 ];
+
+/// With all interleavings of the ranks, and outcomes that reach them one by one.
+const UNREDUCED: [(u32, u32, u32, &Concern, Tier); 2] =
+    [(3, 1, 3, &SHORT_OUTPUTS, Tier::Pr), (2, 2, 3, &SHORT_OUTPUTS, Tier::Nightly)];
 
 /// Where votes that launches go with are reduced in the devices' queue.
 const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 17] = [
@@ -260,12 +297,14 @@ pub(super) fn proofs() -> Vec<Run> {
     let overlapping = OVERLAPPING.iter().map(|proof| proved(proof, Mode::Overlap));
     let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
     let symmetric = SYMMETRIC.iter().map(symmetric);
+    let unreduced = UNREDUCED.iter().map(unreduced);
     PROOFS
         .iter()
         .flat_map(in_both_loops)
         .chain(overlapping)
         .chain(of_the_night)
         .chain(symmetric)
+        .chain(unreduced)
         .chain(in_stream)
         .collect()
 }
@@ -273,6 +312,12 @@ pub(super) fn proofs() -> Vec<Run> {
 fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
     let setting = DecodeSetting { symmetric: true, ..setting_of(proof, Mode::Normal) };
     run_of(proof, setting, ("symmetric", "normal, ranks that do not lead interchangeable"))
+}
+
+fn unreduced(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
+    let (interleaving, completion) = (Interleaving::Full, Completion::OneByOne);
+    let setting = DecodeSetting { interleaving, completion, ..setting_of(proof, Mode::Overlap) };
+    run_of(proof, setting, ("unreduced", "overlap, all interleavings, outcomes taken rank by rank"))
 }
 
 fn setting_of(
@@ -308,12 +353,13 @@ fn proved(proof: &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
 pub(super) fn mutants() -> Vec<Run> {
     let mut mutants = noticed();
     mutants.extend(idle());
+    mutants.extend(unheard());
     mutants
 }
 
 /// Those that violate a property.
 fn noticed() -> Vec<Run> {
-    let transfers = || DecodeSetting { breakage: Breakage::Transfer, ..DecodeSetting::new(2, 1, 3, true) };
+    let transfers = || DecodeSetting { breakage: &[Breakage::Transfer], ..DecodeSetting::new(2, 1, 3, true) };
     let kv_before_run = kv_before_run::PROPERTY;
     vec![
         mutant("applies-stale", refuted::applies_stale())
@@ -352,9 +398,38 @@ fn noticed() -> Vec<Run> {
     ]
 }
 
+/// Votes of which no rank hears a field.
+fn unheard() -> Vec<Run> {
+    let two = || DecodeSetting::new(2, 1, 3, true);
+    let concerned = |concern: &Concern| {
+        let mut setting = two();
+        (concern.change)(&mut setting);
+        setting
+    };
+    let run = |field: Field| {
+        let (mut setting, violates) = match field {
+            Field::Shutdown => (concerned(&SHUTDOWN), None),
+            Field::Brief => (two(), Some(no_fault::PROPERTY)),
+            Field::Retired => (two(), Some(no_stuck::PROPERTY)),
+            Field::Copied => (hosted(), Some(no_stuck::PROPERTY)),
+            Field::Poll => (two(), Some(vote_fresh::PROPERTY)),
+            Field::FirstToken => (concerned(&FIRST_TOKENS), Some(token_exact::PROPERTY)),
+            Field::Drained => (two(), Some(kv_before_run::PROPERTY)),
+        };
+        setting.unheard = Some(field);
+        let rule = name(&["unheard", &field.rule().replace("vote: ", "").replace(' ', "-")]);
+        match violates {
+            Some(property) => mutant::<Shipped>(rule, (WorldModel::new(setting), property)),
+            None => idler(rule, |run| Run::idler(run, "the group left", world::<Shipped>(setting))),
+        }
+        .breaks(field.rule())
+    };
+    Field::ALL.map(run).into()
+}
+
 /// Those that only keep the group from doing something, or make it take longer.
 fn idle() -> Vec<Run> {
-    let deadlines = DecodeSetting { breakage: Breakage::Deadline, ..DecodeSetting::new(2, 1, 3, true) };
+    let deadlines = DecodeSetting { breakage: &[Breakage::Deadline], ..DecodeSetting::new(2, 1, 3, true) };
     let lost = |run| Run::idler(run, "two requests in one plan", world::<PlansOne>(retracting()));
     vec![
         idler("plans-one", lost).breaks("decode: plan_order"),
@@ -417,7 +492,8 @@ fn world<R: Rules>(setting: DecodeSetting) -> Progress<Erased> {
 
 fn idler(rule: &str, run: impl FnOnce(&'static str) -> Run) -> Run {
     let run = run(name(&["decode", "mutant", rule]));
-    let size = if rule == "never-late" { "2 × 1, pages 3" } else { "1 × 2, pages 4" };
+    let two = matches!(rule, "never-late" | "unheard-shutdown");
+    let size = if two { "2 × 1, pages 3" } else { "1 × 2, pages 4" };
     run.params(format!("ranks × slots {size}, overlap"))
 }
 

@@ -31,7 +31,7 @@ struct Concern {
     leaves: bool,
     dismissals: bool,
     stops: bool,
-    breakage: Breakage,
+    breakage: &'static [Breakage],
 }
 
 const PLAIN: Concern = Concern {
@@ -41,7 +41,7 @@ const PLAIN: Concern = Concern {
     leaves: false,
     dismissals: false,
     stops: false,
-    breakage: Breakage::Nothing,
+    breakage: &[],
 };
 const BRIEF: Concern = Concern { name: "brief", told: "requests of two tokens", kind: SHORT, ..PLAIN };
 const LEAVES: Concern = Concern {
@@ -55,7 +55,7 @@ const TRANSFERS: Concern = Concern {
     name: "transfers",
     told: "requests of two tokens; any rank's transfer may break at any time",
     kind: SHORT,
-    breakage: Breakage::Transfer,
+    breakage: &[Breakage::Transfer],
     ..PLAIN
 };
 
