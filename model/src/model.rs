@@ -113,7 +113,9 @@ impl<E: Environment> Explorable for WorldModel<E> {
             Completion::Together => "atomic-completion",
         };
         let symmetry = E::symmetric(&self.setting).then_some("symmetry");
-        order.into_iter().chain([completion, "seen-at-once", "rebasing"]).chain(symmetry).collect()
+        let bundles = E::bundled(&self.setting).then_some("bundled-facts");
+        let always = [completion, "seen-at-once", "rebasing"];
+        order.into_iter().chain(always).chain(symmetry).chain(bundles).collect()
     }
 
     fn events(&self, before: &World<E>, action: &Self::Action, after: &World<E>) -> Vec<StepEvent> {

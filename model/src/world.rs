@@ -201,8 +201,13 @@ impl<E: Environment> World<E> {
     ) -> Result<(), &'static str> {
         match action {
             Action::Fact(rank, fact) => {
-                self.environment.delivered(setting, *rank, fact);
-                self.see(setting, *rank, fact.clone(), notes)
+                let mut next = Some(fact.clone());
+                while let Some(fact) = next {
+                    self.environment.delivered(setting, *rank, &fact);
+                    self.see(setting, *rank, fact, notes)?;
+                    next = self.environment.behind(setting, &self.group.ranks, *rank);
+                }
+                Ok(())
             }
             Action::Retire(rank) => {
                 let fact = self.environment.completed(setting, &self.group.ranks, *rank);

@@ -223,6 +223,18 @@ fn reachable_by_hash<E: Environment>(model: &WorldModel<E>) -> Vec<World<E>> {
     all
 }
 
+/// Against transfers that land bit by bit, on ranks that keep their places: the same agreed states.
+#[test]
+fn bundled_facts_of_decode_ranks() {
+    for (ranks, slots, pages) in [(3, 1, 3), (2, 2, 4)] {
+        let apart = DecodeSetting::new(ranks, slots, pages, true);
+        let bundled = DecodeSetting { bundled: true, symmetric: true, ..apart.clone() };
+        let (apart, bundled) = (decode::<Shipped>(&apart), decode::<Shipped>(&bundled));
+        assert!(holds(&apart) && holds(&bundled));
+        assert_eq!(between_rounds(&apart), between_rounds(&bundled), "{ranks} × {slots}");
+    }
+}
+
 /// Against ranks that keep their places: the same worlds between rounds, whatever order their ranks are in.
 #[test]
 fn symmetry_of_decode_ranks() {

@@ -43,6 +43,11 @@ impl Clients {
         self.0.is_empty()
     }
 
+    /// Their requests.
+    pub fn requests(&self) -> impl Iterator<Item = RequestId> {
+        self.0.iter().map(|(request, _)| *request)
+    }
+
     /// Somebody asks for something.
     pub fn ask(&mut self, request: RequestId, kind: RequestKind) {
         self.0.push((request, Client::new(kind)));

@@ -36,7 +36,7 @@ impl<R: Rules> Surroundings<R> {
         let quiet = arrivals.is_empty() && aborts.is_empty() && pause.is_none();
         let room = quiet || (several && arrivals.len() + aborts.len() < setting.words);
         if room && !state.closing && (several || state.free_slots() > 0) {
-            let next = next_request(machine);
+            let next = self.next_request(machine);
             facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(next))));
         }
         // The last word on pausing counts, so it takes no room.
@@ -52,6 +52,13 @@ impl<R: Rules> Surroundings<R> {
             // Giving up an older one that waits leaves the intake as if it had never come.
             facts.extend(arrivals.last().map(|arrival| Fact::AbortWanted(arrival.id)));
         }
+    }
+
+    /// A number that no request has that is open, or of which the leader still knows: also not one that is gone and whose abort waits.
+    fn next_request(&self, machine: &DecodeMachine<R>) -> RequestId {
+        let known = tenants(machine).map(|tenant| tenant.request.id);
+        let known = known.chain(machine.intake().aborts.iter().copied()).chain(self.clients.requests());
+        RequestId(known.map(|id| id.0 + 1).max().unwrap_or(0))
     }
 
     pub(crate) fn fabric_facts(
@@ -77,14 +84,6 @@ impl<R: Rules> Surroundings<R> {
 
 fn tenants<R: Rules>(machine: &DecodeMachine<R>) -> impl Iterator<Item = &Tenant> {
     machine.state().value().slots.iter().filter_map(|slot| slot.occupant.as_ref())
-}
-
-/// A number that no request has of which the leader still knows: also not one that is gone and whose abort waits.
-fn next_request<R: Rules>(machine: &DecodeMachine<R>) -> RequestId {
-    let Intake { arrivals, aborts, .. } = machine.intake();
-    let waiting = arrivals.iter().map(|arrival| arrival.id).chain(aborts.iter().copied());
-    let known = tenants(machine).map(|tenant| tenant.request.id).chain(waiting);
-    RequestId(known.map(|id| id.0 + 1).max().unwrap_or(0))
 }
 
 fn handshake_facts(setting: &DecodeSetting, port: &Port, push: &mut dyn FnMut((Leg, LegFact))) {

@@ -153,6 +153,20 @@ impl<R: Rules> Environment for Surroundings<R> {
         setting.symmetric
     }
 
+    fn bundled(setting: &DecodeSetting) -> bool {
+        setting.bundled
+    }
+
+    fn behind(&self, setting: &DecodeSetting, ranks: &[DecodeMachine<R>], rank: usize) -> Option<DecodeFact> {
+        let mut facts = Vec::new();
+        if setting.bundled {
+            self.fabric_facts(setting, &ranks[rank], rank, &mut facts);
+        }
+        let lands =
+            |fact: &DecodeFact| matches!(fact, Fact::Role((_, LegFact::PagesLanded | LegFact::RowLanded(_))));
+        facts.into_iter().find(lands)
+    }
+
     fn part(&self, rank: usize) -> u128 {
         fingerprint(&(&self.ports[rank], &self.devices[rank], &self.hosts[rank]))
     }

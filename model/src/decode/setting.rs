@@ -96,6 +96,9 @@ pub struct DecodeSetting {
     pub completion: Completion,
     /// Whether the ranks that do not lead are interchangeable.
     pub symmetric: bool,
+    /// Whether a transfer that is published lands in the same step. No vote tells what is published from what is queued, or from what has
+    /// landed in part; only a request that ends meanwhile, or a transfer that breaks, would.
+    pub bundled: bool,
 }
 
 impl DecodeSetting {
@@ -136,6 +139,7 @@ impl DecodeSetting {
             interleaving: Interleaving::FixedOrder,
             completion: Completion::Together,
             symmetric: false,
+            bundled: false,
         }
     }
 

@@ -27,12 +27,12 @@
 //! once all are.
 //!
 //! One reduction, `atomic-round`: a group's round is one step. A rank takes facts between rounds alone (its loop waits in the collectives),
-//! ranks of a group meet only there, and neither posting a vote nor waiting touches what the other group sees; so any run can be reordered into one
-//! in which all votes of a round, its brief and its decision follow each other at once. Between two such steps both groups are outside
+//! ranks of a group meet only there, and neither posting a vote nor waiting touches what the other group sees; so any run can be reordered
+//! into one in which all votes of a round, its brief and its decision follow each other at once. Between two such steps both groups are outside
 //! their rounds, and their counters are renamed together. It hides what falls between the decisions of two ranks: a group that dies there.
 //!
-//! A second one, `facts-with-their-round`, under `Interleaving::FixedOrder`: once a rank has taken a fact, its group's ranks take theirs in order and go round before
-//! anything else happens, but for a break. A fact waits for the round that votes on it, and commutes with what happens to the other group:
+//! A second one, `facts-with-their-round`, under `Interleaving::FixedOrder`: once a rank has taken a fact, its group's ranks take theirs in
+//! order and go round before anything else happens, but for a break. A fact waits for the round that votes on it, and commutes with what happens to the other group:
 //! what is on its way to it stays so. It may hide what depends on when the front end's next request meets the bound of
 //! [`setting::Setting::lag`]. A test compares the hazards with every interleaving.
 //!

@@ -34,6 +34,16 @@ pub trait Environment: Clone + Eq + Hash + Debug + Counters + Send + Sync + 'sta
         false
     }
 
+    /// Whether facts that no vote tells apart reach a rank in one step.
+    fn bundled(_: &Self::Setting) -> bool {
+        false
+    }
+
+    /// The fact that reaches a rank in the same step as those before.
+    fn behind(&self, _: &Self::Setting, _: &[Self::Program], _rank: usize) -> Option<FactOf<Self>> {
+        None
+    }
+
     /// What surrounds a rank alone, as one number.
     fn part(&self, _rank: usize) -> u128 {
         0

@@ -15,11 +15,10 @@ use configuration::Configuration;
 use lockstep_model::agreed_level::AgreedLevel;
 use lockstep_model::agreed_level::model::AgreedModel;
 use lockstep_model::agreed_level::mutants::{
-    AdmitsAhead, AppliesStale, DrainedByFabric, FewestTokensVictim, FromCopy,
-    FromCopyFewestTokensVictim, FromCopyGrowsLast, FromCopyRetractsAlone, IgnoresPromised,
-    LaunchesPastItsLimit, LaunchesUnfenced, LosesPages, NeverReleases, PlansOne, ReleasesInFlight,
-    ReleasesUnderCopies, RestoresWithoutFirstLaunch, RunsBeforeRestored,
-    StartsAgainUnshaken, StartsWithoutFirstLaunch, StoresWithoutFlights,
+    AdmitsAhead, AppliesStale, DrainedByFabric, FewestTokensVictim, FromCopy, FromCopyFewestTokensVictim,
+    FromCopyGrowsLast, FromCopyRetractsAlone, IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced,
+    LosesPages, NeverReleases, PlansOne, ReleasesInFlight, ReleasesUnderCopies, RestoresWithoutFirstLaunch,
+    RunsBeforeRestored, StartsAgainUnshaken, StartsWithoutFirstLaunch, StoresWithoutFlights,
 };
 use lockstep_model::agreed_level::orders::{AdmitsFirst, RetiresBeforeRecording};
 use lockstep_model::decode::setting::DecodeSetting;

@@ -95,6 +95,11 @@ const SHORT_OUTPUTS: Concern = Concern {
     told: "endless requests of two kinds with a token or two",
     change: |setting| setting.kinds = SHORT.to_vec(),
 };
+const BRIEFLY: Concern = Concern {
+    name: "brief",
+    told: "endless requests of one kind with two tokens",
+    change: |setting| setting.kinds = vec![SHORT[0]],
+};
 const SHORT_ABORTS: Concern = Concern {
     name: "short-aborts",
     told: "any request may be aborted at any time; requests of two kinds with a token or two",
@@ -115,7 +120,7 @@ const TRANSFERS: Concern = Concern {
 };
 const FIRST_TOKENS: Concern = Concern {
     name: "first-tokens",
-    told: "any rank may be given another first token than its peers at any time",
+    told: "any rank but the last may be given another first token than that one",
     change: |setting| {
         setting.breakage = &[Breakage::FirstToken];
         setting.kinds = SHORT.to_vec();
@@ -167,13 +172,21 @@ const WORDS: Concern = Concern {
         setting.kinds.truncate(1);
     },
 };
+const FAULTS: Concern = Concern {
+    name: "faults",
+    told: "any request may be aborted, any rank's handshake or transfer break, its first token be another than the last rank's, or its clock \
+           pass a deadline, at any time; answers and writes of an earlier attempt may come late",
+    change: |setting| {
+        (BREAKAGES.change)(setting);
+        setting.late_facts = true;
+    },
+};
 const EVERYTHING: Concern = Concern {
     name: "everything",
     told: "any request may be aborted, the group paused, any rank ask it to leave, its handshake or transfer break, its first token be another \
-           than its peer's, or its clock pass a deadline, at any time; answers and writes of an earlier attempt may come late",
+           than the last rank's, or its clock pass a deadline, at any time; answers and writes of an earlier attempt may come late",
     change: |setting| {
-        abort_and_break(setting, &ALL_BREAK);
-        setting.late_facts = true;
+        (FAULTS.change)(setting);
         setting.pause = true;
         setting.shutdown = true;
     },
@@ -182,7 +195,10 @@ const BREAKAGES: Concern = Concern {
     name: "aborts-breakages",
     told: "any request may be aborted, any rank's handshake or transfer break, its first token be another than the last rank's, or its clock \
            pass a deadline, at any time",
-    change: |setting| abort_and_break(setting, &ALL_BREAK),
+    change: |setting| {
+        abort_and_break(setting, &ALL_BREAK);
+        setting.kinds.truncate(1);
+    },
 };
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
@@ -212,8 +228,8 @@ const LONG: [RequestKind; 2] =
 
 /// (ranks, slots, pages, concern, tier)
 const PROOFS: [(u32, u32, u32, &Concern, Tier); 31] = [
-    (2, 1, 3, &EVERYTHING, Tier::Quick),
-    (3, 1, 3, &EVERYTHING, Tier::Nightly),
+    (2, 1, 3, &FAULTS, Tier::Quick),
+    (3, 1, 3, &BREAKAGES, Tier::Pr),
     (2, 1, 4, &FAIR, Tier::Quick),
     (1, 2, 4, &FAIR_HOSTED, Tier::Quick),
     (1, 2, 4, &HOSTED, Tier::Quick),
@@ -250,7 +266,8 @@ const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
     [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
 /// In the loop that serves by default; the other would say the same again.
-const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 4] = [
+const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 5] = [
+    (2, 1, 3, &EVERYTHING, Tier::Nightly),
     (1, 2, 4, &HOSTED_ABORTS, Tier::Pr),
     (2, 2, 4, &SCARCE, Tier::Pr),
     (2, 2, 4, &FAIR, Tier::Pr),
@@ -265,9 +282,21 @@ const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
     (8, 1, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
 ];
 
+/// The same with transfers that land in one step.
+const BUNDLED: [((u32, u32, u32, &Concern, Tier), Mode); 8] = [
+    ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
+    ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Overlap),
+    ((4, 2, 4, &PLAIN, Tier::Pr), Mode::Overlap),
+    ((4, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
+    ((8, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
+    ((4, 3, 4, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
+    ((4, 3, 5, &PLAIN, Tier::Nightly), Mode::Normal),
+    ((3, 3, 5, &PLAIN, Tier::Nightly), Mode::Normal),
+];
+
 /// With all interleavings of the ranks, and outcomes that reach them one by one.
 const UNREDUCED: [(u32, u32, u32, &Concern, Tier); 2] =
-    [(3, 1, 3, &SHORT_OUTPUTS, Tier::Pr), (2, 2, 3, &SHORT_OUTPUTS, Tier::Nightly)];
+    [(3, 1, 3, &BRIEFLY, Tier::Pr), (2, 2, 3, &BRIEFLY, Tier::Nightly)];
 
 /// Where votes that launches go with are reduced in the devices' queue.
 const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 17] = [
@@ -297,6 +326,7 @@ pub(super) fn proofs() -> Vec<Run> {
     let overlapping = OVERLAPPING.iter().map(|proof| proved(proof, Mode::Overlap));
     let of_the_night = OF_THE_NIGHT.iter().map(in_the_normal_loop);
     let symmetric = SYMMETRIC.iter().map(symmetric);
+    let bundled = BUNDLED.iter().map(bundled);
     let unreduced = UNREDUCED.iter().map(unreduced);
     PROOFS
         .iter()
@@ -304,6 +334,7 @@ pub(super) fn proofs() -> Vec<Run> {
         .chain(overlapping)
         .chain(of_the_night)
         .chain(symmetric)
+        .chain(bundled)
         .chain(unreduced)
         .chain(in_stream)
         .collect()
@@ -314,10 +345,17 @@ fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
     run_of(proof, setting, ("symmetric", "normal, ranks that do not lead interchangeable"))
 }
 
+fn bundled((proof, mode): &((u32, u32, u32, &Concern, Tier), Mode)) -> Run {
+    let setting = DecodeSetting { symmetric: true, bundled: true, ..setting_of(proof, *mode) };
+    let loops = mode.name();
+    let told = format!("{loops}, ranks that do not lead interchangeable, transfers that land in one step");
+    run_of(proof, setting, (name(&[loops, "bundled"]), &told))
+}
+
 fn unreduced(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
     let (interleaving, completion) = (Interleaving::Full, Completion::OneByOne);
-    let setting = DecodeSetting { interleaving, completion, ..setting_of(proof, Mode::Overlap) };
-    run_of(proof, setting, ("unreduced", "overlap, all interleavings, outcomes taken rank by rank"))
+    let setting = DecodeSetting { interleaving, completion, ..setting_of(proof, Mode::Normal) };
+    run_of(proof, setting, ("unreduced", "normal, all interleavings, outcomes taken rank by rank"))
 }
 
 fn setting_of(
