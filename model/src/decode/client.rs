@@ -28,7 +28,16 @@ impl Client {
         let output = self.kind.output();
         let next = token.is_none_or(|(index, token)| token_exact::holds(&output, self.told, index, token));
         self.told += usize::from(token.is_some());
-        next && ended.is_none_or(|outcome| token_exact::holds_at_end(&output, self.told, outcome))
+        next && ended.is_none_or(|outcome| self.ends(&output, outcome))
+    }
+
+    /// Whether its request may end so now: if by itself, then as what it asked for does.
+    fn ends(&self, output: &[TokenId], outcome: Outcome) -> bool {
+        let fits = match outcome {
+            Outcome::Stop | Outcome::Length => outcome == self.kind.end(),
+            Outcome::Aborted | Outcome::Failed(_) => true,
+        };
+        fits && token_exact::holds_at_end(output, self.told, outcome)
     }
 }
 

@@ -8,7 +8,7 @@ use lockstep_spec::decode::evidence::{LegFact, MetadataRow, Receipt};
 use lockstep_spec::decode::phase::{Phase, Tenant};
 use lockstep_spec::decode::rules::Rules;
 use lockstep_spec::host::{Copy, HostMemory};
-use lockstep_spec::ids::{Generation, Leg, RequestId, SlotIndex, TokenId};
+use lockstep_spec::ids::{Attempt, Epoch, Generation, Leg, RequestId, SlotIndex, TokenId};
 use lockstep_spec::local::Intake;
 use lockstep_spec::machine::Fact;
 use lockstep_spec::poll::KvPoll;
@@ -35,7 +35,7 @@ impl<R: Rules> Surroundings<R> {
         let (state, several) = (machine.state().value(), setting.words > 1);
         let quiet = arrivals.is_empty() && aborts.is_empty() && pause.is_none();
         let room = quiet || (several && arrivals.len() + aborts.len() < setting.words);
-        if room && !state.closing && (several || state.free_slots() > 0) {
+        if room && (several || (!state.closing && state.free_slots() > 0)) {
             let next = self.next_request(machine);
             facts.extend(setting.kinds.iter().map(|kind| Fact::Submitted(kind.request(next))));
         }
@@ -131,7 +131,7 @@ fn transfer_facts(
         }
     }
     if setting.breaks(Breakage::Transfer) && !(grant.pages_written && grant.row_written) {
-        broken_rows(leg).into_iter().for_each(push);
+        broken_rows(leg).for_each(push);
     }
 }
 
@@ -140,10 +140,16 @@ fn another(token: TokenId) -> TokenId {
 }
 
 /// The ways in which a transfer breaks.
-fn broken_rows(leg: Leg) -> [(Leg, LegFact); 3] {
-    let another = Leg { generation: Generation(leg.generation.0 + 1), ..leg };
+fn broken_rows(leg: Leg) -> impl Iterator<Item = (Leg, LegFact)> {
+    let others = [
+        Leg { epoch: Epoch(leg.epoch.0 + 1), ..leg },
+        Leg { slot: SlotIndex(leg.slot.0 + 1), ..leg },
+        Leg { generation: Generation(leg.generation.0 + 1), ..leg },
+        Leg { attempt: Attempt(leg.attempt.0 + 1), ..leg },
+    ];
     let row = |echo, sound| LegFact::RowLanded(MetadataRow { echo, token: PLAIN, sound });
-    [(leg, LegFact::TransferFailed), (leg, row(another, true)), (leg, row(leg, false))]
+    let foreign = others.map(|other| row(other, true));
+    foreign.into_iter().chain([LegFact::TransferFailed, row(leg, false)]).map(move |fact| (leg, fact))
 }
 
 /// Whether a request in this phase waits for the prefill side.

@@ -1,6 +1,7 @@
 //! Bounds and choices of a decode run.
 
 use lockstep_spec::configuration::{Collectives, Forwards, GroupConfiguration, Votes};
+use lockstep_spec::decode::phase::Outcome;
 use lockstep_spec::decode::request::{Request, Sampling};
 use lockstep_spec::ids::{Epoch, RequestId, TokenId};
 use std::sync::Arc;
@@ -10,6 +11,8 @@ use crate::world::{Completion, Interleaving};
 
 /// A token that ends an output.
 pub const STOP: TokenId = TokenId(1);
+/// Another one, which no request samples.
+const OTHER_STOP: TokenId = TokenId(9);
 /// A token that does not.
 pub const PLAIN: TokenId = TokenId(0);
 
@@ -42,6 +45,12 @@ impl RequestKind {
     #[must_use]
     pub fn token(&self, index: u32) -> TokenId {
         if self.stop_at == Some(index) { STOP } else { PLAIN }
+    }
+
+    /// How it ends by itself.
+    #[must_use]
+    pub fn end(&self) -> Outcome {
+        if self.stop_at.is_some_and(|stop| stop < self.most) { Outcome::Stop } else { Outcome::Length }
     }
 
     /// The whole output.
@@ -117,7 +126,7 @@ impl DecodeSetting {
             brief_words: GroupConfiguration::least_brief_words(slots) + 8 * slots,
             chunk_tokens: 8,
             deadline_ticks: 1,
-            stop_tokens: vec![STOP],
+            stop_tokens: vec![OTHER_STOP, STOP],
             collectives: Collectives::Host,
             forwards: Forwards::Eager,
             votes: Votes::Host,
@@ -141,6 +150,11 @@ impl DecodeSetting {
             symmetric: false,
             bundled: false,
         }
+    }
+
+    /// Positions of a page.
+    pub fn page_size(&mut self, positions: u32) {
+        Arc::make_mut(&mut self.configuration).page_size = positions;
     }
 
     /// Pages on each host for requests that give theirs up.

@@ -29,7 +29,7 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
     let resumes = retracts && lacks_hosts(setting);
     let breaks = |breakage| setting.breaks(breakage);
     let several = setting.words > 1;
-    let possible: [(bool, Witness<Surroundings<R>>); 25] = [
+    let possible: [(bool, Witness<Surroundings<R>>); 26] = [
         (true, ("a forward runs", forward_runs)),
         (true, ("full table", full_table)),
         (together, ("two requests in one plan", two_in_one_plan)),
@@ -46,6 +46,10 @@ pub fn witnesses<R: Rules>(setting: &DecodeSetting) -> Vec<Witness<Surroundings<
         (breaks(Breakage::Handshake), ("a handshake failed", handshake_failed)),
         (breaks(Breakage::Transfer), ("a transfer broke", transfer_broke)),
         (breaks(Breakage::Deadline), ("a deadline passed", deadline_passed)),
+        (
+            breaks(Breakage::Deadline) && resumes,
+            ("a deadline of a retracted request's handshake passed", retracted_late),
+        ),
         (setting.late_facts, ("an answer is late", late_answer)),
         (setting.pause, ("paused with a request that could run", paused)),
         (setting.pause, ("paused with a forward in flight", paused_in_flight)),
@@ -196,6 +200,12 @@ fn transfer_broke<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
 fn deadline_passed<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
     let seen = |rank: &DecodeMachine<R>| rank.evidence().slots.iter().any(|slot| slot.age_ticks > 0);
     world.group.ranks.iter().any(seen)
+}
+
+fn retracted_late<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {
+    let late = |rank: &DecodeMachine<R>, slot: SlotIndex| rank.evidence().slots[slot.index()].age_ticks > 0;
+    let ranks = &world.group.ranks;
+    slots(world, |phase| phase == Phase::Retracted).any(|(slot, _)| ranks.iter().any(|rank| late(rank, slot)))
 }
 
 fn late_answer<R: Rules>(_: &Model<R>, world: &Group<R>) -> bool {

@@ -85,6 +85,14 @@ impl<R: Rules> Start<R> {
         };
         Self { proposal: Arc::new(proposal), rules: std::marker::PhantomData }
     }
+
+    /// The same, which is to use these.
+    #[must_use]
+    pub fn proposing(mut self, collectives: Collectives, forwards: Forwards) -> Self {
+        let proposal = Arc::make_mut(&mut self.proposal);
+        (proposal.collectives, proposal.forwards) = (collectives, forwards);
+        self
+    }
 }
 
 /// The configuration that a rank has started with.
@@ -147,19 +155,28 @@ impl<R: Rules> Protocol for Start<R> {
             let mut all = state.ranks.iter().filter_map(started);
             all.next().is_none_or(|first| all.all(|other| other == first))
         });
-        claims.always(start_sound::PROPERTY.id, start_sound::PROPERTY.sentence, |_, state| sound(state));
-        claims.reaches("device collectives, captured forwards", |_, state| {
-            some_started(state, |with| device(with) && with.forwards == Forwards::Captured)
+        claims.always(start_sound::PROPERTY.id, start_sound::PROPERTY.sentence, |checked, state| {
+            sound(&checked.0.proposal, state)
         });
-        claims.reaches("device collectives, eager forwards", |_, state| {
-            some_started(state, |with| device(with) && with.forwards == Forwards::Eager)
-        });
-        claims.reaches("host collectives, captured forwards", |_, state| {
-            some_started(state, |with| !device(with) && with.forwards == Forwards::Captured)
-        });
-        claims.reaches("a communicator given up", |_, state| {
-            state.around.0.iter().any(|seen| seen.disconnected)
-        });
+        let (devices, captures) = (device(&self.proposal), captured(&self.proposal));
+        if devices && captures {
+            claims.reaches("device collectives, captured forwards", |_, state| {
+                some_started(state, |with| device(with) && captured(with))
+            });
+        }
+        if devices {
+            claims.reaches("device collectives, eager forwards", |_, state| {
+                some_started(state, |with| device(with) && !captured(with))
+            });
+            claims.reaches("a communicator given up", |_, state| {
+                state.around.0.iter().any(|seen| seen.disconnected)
+            });
+        }
+        if captures {
+            claims.reaches("host collectives, captured forwards", |_, state| {
+                some_started(state, |with| !device(with) && captured(with))
+            });
+        }
         if self.proposal.ranks == 1 {
             return;
         }
@@ -185,14 +202,19 @@ fn device(started: &GroupConfiguration) -> bool {
     started.collectives == Collectives::Device
 }
 
-/// Whether those who have started may, and hold no communicator that is not used.
-fn sound<R: Rules>(state: &StateOf<Start<R>>) -> bool {
+fn captured(started: &GroupConfiguration) -> bool {
+    started.forwards == Forwards::Captured
+}
+
+/// Whether those who have started may, with no more than was proposed, and hold the communicator if and only if it is used.
+fn sound<R: Rules>(proposal: &GroupConfiguration, state: &StateOf<Start<R>>) -> bool {
     let all: Option<Vec<(&Offer, Preparation)>> =
         state.around.0.iter().map(|seen| Some((seen.offer.as_ref()?, seen.preparation?))).collect();
     let each = state.ranks.iter().zip(&state.around.0);
     each.filter_map(|(rank, seen)| Some((started(rank)?, seen))).all(|(with, seen)| {
         let joined = seen.preparation.is_some_and(|preparation| preparation.connected);
-        let clean = device(with) || !joined || seen.disconnected;
-        clean && all.as_ref().is_some_and(|all| start_sound::holds(with, all))
+        let holds = joined && !seen.disconnected;
+        let proposed = (device(proposal) || !device(with)) && (captured(proposal) || !captured(with));
+        holds == device(with) && proposed && all.as_ref().is_some_and(|all| start_sound::holds(with, all))
     })
 }

@@ -91,6 +91,7 @@ pub(super) fn proofs() -> Vec<Run> {
     let mut runs = Vec::new();
     for mode in LOOPS {
         let (loops, overlap) = (mode.name(), mode.overlaps());
+        let three = if overlap { Tier::Quick } else { Tier::Pr };
         runs.push(holds::<Shipped>(
             &["agreed", "2-slots-faults", loops],
             with_faults(2, 4, overlap),
@@ -105,11 +106,11 @@ pub(super) fn proofs() -> Vec<Run> {
         let hosted = with_hosts(with_faults(2, 4, overlap), 1);
         runs.push(holds::<Shipped>(&["agreed", "2-slots-hosted", loops], hosted, Tier::Quick));
         let hosted = with_hosts(setting(3, 4, overlap), 2);
-        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted", loops], hosted, Tier::Pr));
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted", loops], hosted, three));
         let twice = with_hosts(long(overlap), 3);
-        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted-long", loops], twice, Tier::Pr));
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-hosted-long", loops], twice, three));
         let mixed = of_two_sizes(overlap);
-        runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, Tier::Pr));
+        runs.push(holds::<Shipped>(&["agreed", "3-slots-two-sizes", loops], mixed, three));
         runs.push(holds::<Shipped>(&["agreed", "3-slots", loops], setting(3, 4, overlap), Tier::Quick));
     }
     runs.push(holds::<Shipped>(&["agreed", "4-slots", "normal"], setting(4, 5, false), Tier::Nightly));
@@ -153,7 +154,8 @@ fn prefill_proofs(mode: Mode) -> [Run; 7] {
             "pages of two prompts are kept on devices and hosts; legs may be given up at any time",
             in_order(hosted),
         ),
-        run("3-slots-two-sizes", "legs of one page, and of all", in_order(of_a_page_and_of_all(mode))),
+        run("3-slots-two-sizes", "legs of one page, and of all", in_order(of_a_page_and_of_all(mode)))
+            .tier(if mode.overlaps() { Tier::Quick } else { Tier::Pr }),
         run("3-slots", "legs of one and two pages, one page short", in_order(setting(3))).tier(Tier::Nightly),
     ]
 }
@@ -212,7 +214,8 @@ pub(super) fn mutants() -> Vec<Run> {
         broken::<PassesMisfits>("passes-misfits", fair, of_two_sizes(true))
             .breaks("decode: first_misfit_stops"),
         broken::<FewestTokensVictim>("hosted-fewest-tokens-victim", fair, with_hosts(setting(3, 4, true), 2))
-            .breaks("decode: victim"),
+            .breaks("decode: victim")
+            .tier(Tier::Pr),
         broken::<RestoresWithoutFirstLaunchAndRetractsAlone>(
             "hosted-retracts-alone",
             fair,

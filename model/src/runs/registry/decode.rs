@@ -30,6 +30,12 @@ const SHORT: [RequestKind; 2] = [
     RequestKind { prompt: 1, most: 2, stop_at: Some(0) },
 ];
 
+/// Its stop is its last token in any case.
+const STOPS_AT_ITS_LAST: RequestKind = RequestKind { prompt: 2, most: 2, stop_at: Some(1) };
+
+/// More than any pool here holds.
+const NEVER_FITS: RequestKind = RequestKind { prompt: 1, most: 99, stop_at: None };
+
 /// What a run is about, beside its size.
 struct Concern {
     name: &'static str,
@@ -124,6 +130,7 @@ const FIRST_TOKENS: Concern = Concern {
     change: |setting| {
         setting.breakage = &[Breakage::FirstToken];
         setting.kinds = SHORT.to_vec();
+        setting.kinds.push(STOPS_AT_ITS_LAST);
     },
 };
 const DEADLINES: Concern = Concern {
@@ -151,6 +158,7 @@ const LATE: Concern = Concern {
     told: "any request may be aborted; answers and writes of an earlier attempt may come late",
     change: |setting| {
         abort_and_break(setting, &[]);
+        setting.kinds.truncate(1);
         setting.late_facts = true;
     },
 };
@@ -200,6 +208,23 @@ const BREAKAGES: Concern = Concern {
         setting.kinds.truncate(1);
     },
 };
+const DOOR: Concern = Concern {
+    name: "door",
+    told: "requests wait for slots, some could never run, and any rank may ask the group to leave at any time",
+    change: |setting| {
+        setting.words = 2;
+        setting.shutdown = true;
+        setting.kinds = vec![SHORT[0], NEVER_FITS];
+    },
+};
+const PAGED: Concern = Concern {
+    name: "paged",
+    told: "pages of two positions; endless requests of two kinds; retraction and resume",
+    change: |setting| {
+        setting.kinds = LONG.to_vec();
+        setting.page_size(2);
+    },
+};
 const SHUTDOWN: Concern = Concern {
     name: "shutdown",
     told: "any request may be aborted, and any rank may ask the group to leave, at any time",
@@ -227,7 +252,7 @@ const LONG: [RequestKind; 2] =
     [RequestKind { prompt: 1, most: 4, stop_at: None }, RequestKind { prompt: 1, most: 3, stop_at: Some(1) }];
 
 /// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 31] = [
+const PROOFS: [(u32, u32, u32, &Concern, Tier); 34] = [
     (2, 1, 3, &FAULTS, Tier::Quick),
     (3, 1, 3, &BREAKAGES, Tier::Pr),
     (2, 1, 4, &FAIR, Tier::Quick),
@@ -235,6 +260,9 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 31] = [
     (1, 2, 4, &HOSTED, Tier::Quick),
     (1, 2, 4, &SCARCE, Tier::Quick),
     (1, 2, 4, &PLAIN, Tier::Quick),
+    (1, 2, 3, &PAGED, Tier::Quick),
+    (2, 1, 3, &DOOR, Tier::Quick),
+    (1, 2, 4, &DEADLINES, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
     (1, 2, 3, &ABORTS_DEADLINES, Tier::Quick),
     (2, 1, 3, &LATE, Tier::Quick),
@@ -245,8 +273,8 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 31] = [
     (2, 1, 3, &WORDS, Tier::Quick),
     (1, 2, 4, &WORDS, Tier::Quick),
     (2, 2, 4, &PLAIN, Tier::Quick),
-    (2, 2, 4, &ABORTS, Tier::Quick),
-    (2, 2, 4, &HANDSHAKES, Tier::Quick),
+    (2, 2, 4, &ABORTS, Tier::Pr),
+    (2, 2, 4, &HANDSHAKES, Tier::Pr),
     (2, 2, 4, &TRANSFERS, Tier::Pr),
     (2, 2, 3, &ABORTS_TRANSFERS, Tier::Pr),
     (2, 2, 3, &ABORTS_HANDSHAKES, Tier::Quick),

@@ -23,6 +23,9 @@ const STOPS: RequestKind = RequestKind { prompt: 1, most: 3, stop_at: Some(1) };
 /// Two tokens asked for.
 const SHORT: RequestKind = RequestKind { prompt: 1, most: 2, stop_at: None };
 
+/// Two tokens asked for, and the second is a stop.
+const LATE_STOP: RequestKind = RequestKind { prompt: 1, most: 2, stop_at: Some(1) };
+
 /// What a run is about, beside its size.
 struct Concern {
     name: &'static str,
@@ -58,7 +61,19 @@ const TRANSFERS: Concern = Concern {
     breakage: &[Breakage::Transfer],
     ..PLAIN
 };
-
+const FIRST_TOKENS: Concern = Concern {
+    name: "first-tokens",
+    told: "requests of two tokens; any rank but the last may be given another first token than that one",
+    kind: SHORT,
+    breakage: &[Breakage::FirstToken],
+    ..PLAIN
+};
+const LATE_STOPS: Concern = Concern {
+    name: "late-stops",
+    told: "requests of two tokens, the second a stop",
+    kind: LATE_STOP,
+    ..PLAIN
+};
 const DISMISSALS: Concern = Concern {
     name: "dismissals",
     told: "requests of two tokens; ranks of the prefill group may crash too, and this group is dismissed",
@@ -96,11 +111,14 @@ const fn two_slots(ranks: u32, crashes: u32) -> Size {
     Size { ranks, slots: 2, open: 2, crashes }
 }
 
-const PROOFS: [(Size, &Concern, Tier); 12] = [
+const PROOFS: [(Size, &Concern, Tier); 15] = [
     (one_slot(1, 1, 2), &PLAIN, Tier::Quick),
     (one_slot(1, 1, 2), &LEAVES, Tier::Quick),
     (one_slot(1, 1, 1), &TRANSFERS, Tier::Quick),
     (one_slot(1, 2, 1), &BRIEF, Tier::Quick),
+    (one_slot(1, 2, 1), &TRANSFERS, Tier::Nightly),
+    (one_slot(2, 1, 1), &FIRST_TOKENS, Tier::Quick),
+    (one_slot(1, 1, 1), &LATE_STOPS, Tier::Quick),
     (one_slot(2, 1, 1), &PLAIN, Tier::Quick),
     (one_slot(2, 1, 2), &PLAIN, Tier::Pr),
     (one_slot(2, 1, 1), &LEAVES, Tier::Pr),

@@ -113,6 +113,22 @@ const FORGOTTEN: Concern = Concern {
     },
 };
 
+const TWO_PAGES: Concern = Concern {
+    name: "two-pages",
+    told: "two pages of each of two prompts are kept on the devices, and on hosts that lack room for one of them; legs may be given up at any time",
+    change: |setting| {
+        setting.keep(4, 3, of_two_pages());
+        setting.revocations = true;
+    },
+};
+const ONE_OF_TWO_PAGES: Concern = Concern {
+    name: "one-of-two-pages",
+    told: "two pages of each of two prompts are kept on the devices, and on hosts that have room for one page; legs may be given up at any time",
+    change: |setting| {
+        setting.keep(4, 1, of_two_pages());
+        setting.revocations = true;
+    },
+};
 const SHARED: Concern = Concern {
     name: "shared",
     told: "legs of a prompt that is kept, on the devices and on the hosts, and of one that fills all pages; one decode slot's may be given up at any time",
@@ -133,8 +149,8 @@ const HELD: Concern = Concern {
 };
 /// Prompts that are kept whole, and computed in two chunks.
 const WHOLE: Concern = Concern {
-    name: "",
-    told: "",
+    name: "whole",
+    told: "legs of a prompt that is kept whole, and computed in two chunks, may be given up at any time",
     change: |setting| {
         setting.keep(2, 0, vec![Prompt::keyed(2, &[1, 2])]);
         setting.chunks_of(1);
@@ -142,12 +158,19 @@ const WHOLE: Concern = Concern {
     },
 };
 
+fn of_two_pages() -> Vec<Prompt> {
+    vec![Prompt::keyed(3, &[1, 2]), Prompt::keyed(3, &[3, 4])]
+}
+
 fn prompts() -> Vec<Prompt> {
     vec![Prompt::keyed(3, &[1, 2]), Prompt::keyed(2, &[1]), Prompt::keyed(2, &[3])]
 }
 
 /// (ranks, slots, concern, tier)
-const PROOFS: [(u32, u32, &Concern, Tier); 27] = [
+const PROOFS: [(u32, u32, &Concern, Tier); 30] = [
+    (1, 1, &WHOLE, Tier::Quick),
+    (1, 1, &TWO_PAGES, Tier::Pr),
+    (1, 1, &ONE_OF_TWO_PAGES, Tier::Quick),
     (1, 1, &KEPT, Tier::Quick),
     (2, 1, &KEPT, Tier::Quick),
     (1, 1, &HOSTED, Tier::Quick),
@@ -155,7 +178,7 @@ const PROOFS: [(u32, u32, &Concern, Tier); 27] = [
     (3, 1, &KEPT, Tier::Quick),
     (3, 1, &FORGOTTEN, Tier::Nightly),
     (1, 2, &HELD, Tier::Quick),
-    (1, 2, &SHARED, Tier::Quick),
+    (1, 2, &SHARED, Tier::Pr),
     (1, 1, &FORGOTTEN, Tier::Quick),
     (2, 1, &FORGOTTEN, Tier::Quick),
     (2, 2, &HELD, Tier::Nightly),

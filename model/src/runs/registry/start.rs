@@ -10,6 +10,7 @@ use crate::start::conventional::{ConventionalStart, Fallback};
 use crate::start::mutants::{
     ConnectsUnoffered, KeepsUnjoined, LeavesJoined, ReplaysUncaptured, TakesProposedPages,
 };
+use lockstep_spec::configuration::{Collectives, Forwards};
 use lockstep_spec::invariant::{Property, matched, no_fault, no_stuck, start_sound};
 use lockstep_spec::start::{Rules, Shipped};
 
@@ -20,7 +21,15 @@ pub(super) fn proofs() -> Vec<Run> {
         let model = Progress(Checked::new(Start::<Shipped>::new(ranks)));
         Run::holds(name(&["start", &ranks.to_string()]), model).params(format!("ranks {ranks}; {BOUNDS}"))
     };
-    [1, 2, 3].map(proof).into()
+    let less = |about: &str, collectives, forwards, told: &str| {
+        let model = Start::<Shipped>::new(2).proposing(collectives, forwards);
+        Run::holds(name(&["start-2", about]), Progress(Checked::new(model)))
+            .params(format!("ranks 2, {told}; {BOUNDS}"))
+    };
+    let mut runs: Vec<Run> = [1, 2, 3].map(proof).into();
+    runs.push(less("hosts", Collectives::Host, Forwards::Captured, "not to join a communicator"));
+    runs.push(less("eager", Collectives::Device, Forwards::Eager, "not to replay captured forwards"));
+    runs
 }
 
 pub(super) fn hazards() -> Vec<Run> {

@@ -189,7 +189,7 @@ const PROOFS: [Proof; 31] = [
     quick((1, 2, 2), (1, 2, 2), &PLAIN, BOTH),
     quick((2, 1, 2), (1, 1, 1), &FAILURES, NORMAL),
     quick((1, 1, 2), (2, 1, 1), &FAILURES, NORMAL),
-    quick((2, 1, 2), (2, 1, 1), &ABORTS, NORMAL),
+    pr((2, 1, 2), (2, 1, 1), &ABORTS, NORMAL),
     quick((1, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
     quick((1, 1, 2), (1, 1, 2), &PREFILL_REPLACED, NORMAL),
     quick((2, 1, 2), (1, 1, 2), &DECODE_REPLACED, NORMAL),
