@@ -80,6 +80,9 @@ const COPIED: [&str; 4] = [
     "decode: Restoring → free",
 ];
 
+/// An arc that takes three slots: of requests that come back, one is at once the victim of those before it.
+const OF_THREE: &str = "decode: Restoring → Retracting";
+
 fn every_arc_of(points: &Points, size: &str, which: impl Fn(&str) -> bool) {
     let runs = registry().runs;
     let mut proofs = proofs(&runs, points.role, size);
@@ -153,7 +156,7 @@ fn rehearsal_of_a_counterexample_with_the_programs_own_ranks() -> Result<(), Pat
 
 #[test]
 fn rehearsal_takes_every_arc_of_decode() {
-    every_arc_of(&decode::POINTS, "2x2", |arc| !COPIED.contains(&arc));
+    every_arc_of(&decode::POINTS, "2x2", |arc| !COPIED.contains(&arc) && arc != OF_THREE);
     every_arc_of(&decode::POINTS, "1x2", |arc| COPIED.contains(&arc));
 }
 

@@ -89,6 +89,7 @@ pub const POINTS: Points = Points {
         (STORED, FREE),
         (RESTORING, READY),
         (RESTORING, RUNNING),
+        (RESTORING, RETRACTING),
         (RESTORING, DRAINING),
         (RESTORING, FREE),
         (DRAINING, FREE),

@@ -311,15 +311,13 @@ const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
 ];
 
 /// The same with transfers that land in one step.
-const BUNDLED: [((u32, u32, u32, &Concern, Tier), Mode); 8] = [
+const BUNDLED: [((u32, u32, u32, &Concern, Tier), Mode); 6] = [
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Overlap),
     ((4, 2, 4, &PLAIN, Tier::Pr), Mode::Overlap),
     ((4, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
     ((8, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
-    ((4, 3, 4, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
-    ((4, 3, 5, &PLAIN, Tier::Nightly), Mode::Normal),
-    ((3, 3, 5, &PLAIN, Tier::Nightly), Mode::Normal),
+    ((4, 3, 4, &BRIEFLY, Tier::Nightly), Mode::Normal),
 ];
 
 /// With all interleavings of the ranks, and outcomes that reach them one by one.
