@@ -11,6 +11,7 @@
 (*   d.verdicts  for the first of these, whether each row's token ends its output: briefed ahead of retirement      *)
 (*   d.fabric    by slot: what may still be written remotely, [grant, pages, whole]                                 *)
 (*   d.lacking   pages that running requests lack          d.stopped  whether the first misfit was met              *)
+(*   d.waits     whether any is left to resume                                                                      *)
 (*   d.sampled   phases that the vote was sampled in       d.renewed  slots with an occupant or attempt since       *)
 (*   d.fault     the broken contract that every rank finds at once, if any                                          *)
 
@@ -189,8 +190,7 @@ Grow(d) ==
     LET grown == Each(GrowOne, [d EXCEPT !.lacking = 0], ByAge(d, Running))
         running == ByAge(grown, Running)
         victim == Victim(grown.table, running)
-        suffices == CountsPromised /\ Promised(grown) >= grown.lacking
-    IN  IF grown.lacking = 0 \/ suffices \/ ~MayRetract(running) THEN grown
+    IN  IF grown.lacking = 0 \/ Promised(grown) >= grown.lacking \/ ~MayRetract(running) THEN grown
         ELSE Grow(Store(SetPhase(grown, victim, "retracting"), victim))
 
 (* Takes the pages of a transfer and publishes those that it fills. The first misfit stops whoever comes later.     *)
@@ -224,13 +224,14 @@ Resume(d, vote) ==
             IN  IF e.stopped THEN e
                 ELSE IF e.table[slot].phase = "stored" THEN Restore(e, slot)
                 ELSE IF MayStartAgain(reads, vote.polls[slot]) THEN Start(read, slot) ELSE read
-    IN  IF MayResume(d.lacking > 0) THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, WaitToResume)) ELSE d
+        after == IF MayResume(d.lacking > 0)
+                 THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, WaitToResume)) ELSE d
+    IN  [after EXCEPT !.waits = ByAge(after, WaitToResume) # <<>>]
 
 (* New requests whose handshake is done take pages, oldest first.                                                   *)
 Admit(d) ==
     LET one(e, slot) == IF e.stopped THEN e ELSE Start(e, slot)
-        waits == ByAge(d, WaitToResume) # <<>>
-    IN  IF MayAdmit(d.lacking > 0, waits)
+    IN  IF MayAdmit(d.lacking > 0, d.waits)
         THEN Each(one, [d EXCEPT !.stopped = FALSE], ByAge(d, {"handshaken"})) ELSE d
 
 (* The next plan: whoever runs, wants a token, has its fence behind it, and has the page for it.                    *)
@@ -262,7 +263,7 @@ Work(d, work, vote, brief) ==
 Decision(agreed, fabric, vote, brief) ==
     LET start == [table |-> agreed.table, ages |-> agreed.ages, free |-> agreed.free,
                   hosts |-> agreed.hosts, copies |-> agreed.copies, flights |-> agreed.flights, verdicts |-> agreed.verdicts, fabric |-> fabric,
-                  lacking |-> 0, stopped |-> FALSE,
+                  lacking |-> 0, stopped |-> FALSE, waits |-> FALSE,
                   sampled |-> [slot \in Slots |-> agreed.table[slot].phase], renewed |-> {}, fault |-> "none"]
     IN  Each(LAMBDA d, work : Work(d, work, vote, brief), start, Order)
 

@@ -43,7 +43,7 @@ WithHosts == {"releases-under-copies", "runs-before-restored", "stores-without-f
 
 AllVariants == FromCopy \cup FewestTokens \cup NoFirstPage \cup WithHosts \cup
     { "shipped", "releases-in-flight", "loses-pages", "never-releases", "retires-before-recording",
-      "drained-by-fabric", "admits-ahead", "admits-first", "launches-unfenced", "applies-stale", "ignores-promised",
+      "drained-by-fabric", "admits-ahead", "admits-first", "launches-unfenced", "applies-stale",
       "launches-past-its-limit", "plans-one", "starts-again-unshaken", "starts-without-first-launch" }
 
 (* ---- Rules ------------------------------------------------------------------------------------------------- *)
@@ -70,9 +70,6 @@ Victim(table, running) ==
 
 (* The only running request waits for a page: its own would not help it.                                            *)
 MayRetract(running) == Len(running) > (IF variant = "from-copy-retracts-alone" THEN 0 ELSE 1)
-
-(* Whether pages that are being given up count, before a victim is chosen.                                          *)
-CountsPromised == variant # "ignores-promised"
 
 (* A retracted request starts anew once its handshake is done on every rank; `reads`: the vote is about this one.   *)
 MayStartAgain(reads, poll) == variant = "starts-again-unshaken" \/ (reads /\ poll = "waiting-for-input")

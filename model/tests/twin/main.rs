@@ -16,8 +16,8 @@ use lockstep_model::agreed_level::AgreedLevel;
 use lockstep_model::agreed_level::model::AgreedModel;
 use lockstep_model::agreed_level::mutants::{
     AdmitsAhead, AppliesStale, DrainedByFabric, FewestTokensVictim, FromCopy, FromCopyFewestTokensVictim,
-    FromCopyGrowsLast, FromCopyRetractsAlone, IgnoresPromised, LaunchesPastItsLimit, LaunchesUnfenced,
-    LosesPages, NeverReleases, PlansOne, ReleasesInFlight, ReleasesUnderCopies, RestoresWithoutFirstLaunch,
+    FromCopyGrowsLast, FromCopyRetractsAlone, LaunchesPastItsLimit, LaunchesUnfenced, LosesPages,
+    NeverReleases, PlansOne, ReleasesInFlight, ReleasesUnderCopies, RestoresWithoutFirstLaunch,
     RunsBeforeRestored, StartsAgainUnshaken, StartsWithoutFirstLaunch, StoresWithoutFlights,
 };
 use lockstep_model::agreed_level::orders::{AdmitsFirst, RetiresBeforeRecording};
@@ -41,7 +41,7 @@ struct Graph {
 }
 
 /// Rust's side of each variant of the rules.
-const VARIANTS: [(&str, Reachable); 24] = [
+const VARIANTS: [(&str, Reachable); 23] = [
     ("shipped", reachable::<Shipped>),
     ("admits-ahead", reachable::<AdmitsAhead>),
     ("admits-first", reachable::<AdmitsFirst>),
@@ -52,7 +52,6 @@ const VARIANTS: [(&str, Reachable); 24] = [
     ("from-copy-fewest-tokens-victim", reachable::<FromCopyFewestTokensVictim>),
     ("from-copy-grows-last", reachable::<FromCopyGrowsLast>),
     ("from-copy-retracts-alone", reachable::<FromCopyRetractsAlone>),
-    ("ignores-promised", reachable::<IgnoresPromised>),
     ("launches-past-its-limit", reachable::<LaunchesPastItsLimit>),
     ("launches-unfenced", reachable::<LaunchesUnfenced>),
     ("loses-pages", reachable::<LosesPages>),
@@ -229,7 +228,8 @@ fn starves<R: Rules>(setting: &DecodeSetting) -> bool {
 fn twin_starves_whom_agreed_level_starves() {
     let sizes = ["fair", "fair-hosted", "fails-admits-ahead"].map(|name| Configuration::read(name).setting);
     assert_eq!(sizes.each_ref().map(starves::<Shipped>), [false; 3]);
-    assert_eq!(sizes.each_ref().map(starves::<AdmitsAhead>), [true; 3]);
+    // Who comes back from the hosts has lost nothing, so it ends however late it comes.
+    assert_eq!(sizes.each_ref().map(starves::<AdmitsAhead>), [true, false, true]);
     for name in ["fair", "fair-hosted"] {
         if !skipped() {
             assert_eq!(check("Live", name), HOLDS, "{name}");
