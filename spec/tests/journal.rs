@@ -138,3 +138,40 @@ fn journal_tries_again_as_often_as_it_is_told_to() {
     }
     assert_eq!(journal.ended(NOW, request, failed), Ok(Received::Taken));
 }
+
+#[test]
+fn journal_tries_failures_of_one_attempt_again_and_no_others() {
+    let table = [
+        (Reason::TransferFailed, true),
+        (Reason::Corrupt, true),
+        (Reason::WrongLeg, true),
+        (Reason::HandshakeFailed, true),
+        (Reason::Revoked, true),
+        (Reason::FirstTokenDiffers, true),
+        (Reason::DeadlinePassed, false),
+        (Reason::NeverFits, false),
+    ];
+    for (reason, again) in table {
+        let (mut journal, request) = journal();
+        let received = journal.ended(NOW, request, Outcome::Failed(reason));
+        assert_eq!(matches!(received, Ok(Received::Again(_))), again, "{reason:?}");
+    }
+}
+
+/// The request goes on in the next epoch, and what is known of its failures with it.
+#[test]
+fn journal_keeps_excuses_and_counts_from_epoch_to_epoch() {
+    let next = Epoch(1);
+    let (mut journal, request) = journal();
+    let counted = journal.accept(wanted(1, 1, false)).id;
+    journal.prefill_left();
+    let failed = Outcome::Failed(Reason::TransferFailed);
+    for _ in 0..2 {
+        let again = journal.ended(NOW, counted, failed);
+        assert!(matches!(again, Ok(Received::Again(_))), "one is excused, and one is counted");
+    }
+    journal.raise_epoch();
+    let late = journal.ended(next, request, Outcome::Failed(Reason::DeadlinePassed));
+    assert!(matches!(late, Ok(Received::Again(_))), "it is excused still");
+    assert_eq!(journal.ended(next, counted, failed), Ok(Received::Taken), "it was tried again before");
+}

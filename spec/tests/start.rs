@@ -200,3 +200,17 @@ fn start_faults_on_a_completion_that_nobody_asked_for() {
     rank.step(Event::Completed { ticket, payload: vec![] }, &mut effects);
     assert_eq!(effects.pop(), Some(Effect::Fault(Fault::Unasked(ticket))));
 }
+
+/// The ranks could join and capture, and are not asked to.
+#[test]
+fn start_does_nothing_that_the_leader_did_not_propose() {
+    let modest =
+        GroupConfiguration { collectives: Collectives::Host, forwards: Forwards::Eager, ..proposal() };
+    let mut group = Group::new([modest.clone(), modest.clone()]);
+    group.offer([offer(9, true), offer(9, true)]);
+    group.prepare([ALL_OF_IT; 2]);
+    assert_eq!(group.started(), &modest);
+    assert_eq!(group.entered, [Site::Offer, Site::Ready]);
+    let prepare = [Deed::Prepare { pages: 9, name: None }];
+    assert_eq!(group.deeds, [prepare.clone(), prepare], "nothing is to be given up either");
+}

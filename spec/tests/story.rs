@@ -416,6 +416,21 @@ fn prefill_listed_leg_runs_is_written_and_released() {
 }
 
 #[test]
+fn prefill_ranks_see_different_tokens_from_a_forward() {
+    let mut group = Group::<Prefill>::new(configuration(1, 4));
+    let mine = leg(0, 1, 0);
+    submit_leg(&mut group, 0, mine, 3);
+    prefill(&mut group, mine, WriteFact::Listed);
+    group.rounds(2);
+    group.tell();
+    let forward = lockstep_spec::ids::ForwardId(0);
+    group.fact(0, Fact::Retired { forward, tokens: vec![TokenId(6)] });
+    group.fact(1, Fact::Retired { forward, tokens: vec![TokenId(7)] });
+    group.round();
+    insta::assert_snapshot!(group.tell());
+}
+
+#[test]
 fn prefill_long_leg_runs_in_chunks() {
     let configuration = GroupConfiguration { chunk_tokens: 2, ..configuration(2, 4) };
     let mut group = Group::<Prefill>::new(configuration.clone());

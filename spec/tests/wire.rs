@@ -8,7 +8,7 @@ use lockstep_spec::fault::{Fault, Identity};
 use lockstep_spec::ids::{Attempt, BlockKey, Epoch, Generation, Leg, RequestId, Round, SlotIndex, TokenId};
 use lockstep_spec::poll::KvPoll;
 use lockstep_spec::prefill::leg::PrefillLeg;
-use lockstep_spec::vote::{Ballot, FirstToken, Outcome, SlotVote};
+use lockstep_spec::vote::{Ballot, FirstToken, NEUTRAL, Outcome, SlotVote};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -315,4 +315,9 @@ fn vote_without_a_leader_asks_for_a_brief_that_no_group_takes() {
     let nobody_leads = Ballot::new(&configuration(), Epoch(0), Round(0), 7).into_words();
     let words = minimum(&[nobody_leads]).brief_words();
     assert!(words > u64::from(configuration().brief_words));
+}
+
+#[test]
+fn vote_poll_that_nobody_cast_is_the_neutral_one() {
+    assert_eq!([10, NEUTRAL].map(KvPoll::from_code), [KvPoll::Success; 2]);
 }

@@ -1,6 +1,8 @@
 //! A group of real machines in lock step, and the transcript of what they do. The group plays the transport (MIN, broadcast) and checks
 //! what a transport would: that all ranks enter the same collective. Everything else that reaches a rank, a story tells it.
 
+pub(crate) mod alone;
+
 use lockstep_spec::agreed::{Entry, Words};
 use lockstep_spec::brief::Brief;
 use lockstep_spec::configuration::GroupConfiguration;
