@@ -146,7 +146,8 @@ fn fault_of_forwards_that_a_device_may_not_report() {
     let (next, after) = (ForwardId(1), ForwardId(2));
     let (ordinary, other): (&[u32], &[u32]) = (&[3], &[4]);
     let fault = |forward| Some(Fault::UnexpectedRetirement(forward));
-    let table: [(&str, &[(ForwardId, &[u32])], usize, Option<Fault>); 7] = [
+    type Reported<'a> = (&'a str, &'a [(ForwardId, &'a [u32])], usize, Option<Fault>);
+    let table: [Reported; 7] = [
         ("the next", &[(next, ordinary)], 1, None),
         ("the next again", &[(next, ordinary), (next, ordinary)], 1, None),
         ("one that retired long ago", &[(ForwardId(0), ordinary)], 0, None),
@@ -185,7 +186,8 @@ fn copying() -> Alone<Prefill> {
 
 #[test]
 fn fault_of_copies_that_a_device_may_not_report() {
-    let table: [(&str, &[u64], Option<u64>, Option<Fault>); 7] = [
+    type Reported = (&'static str, &'static [u64], Option<u64>, Option<Fault>);
+    let table: [Reported; 7] = [
         ("the first", &[0], Some(1), None),
         ("the first again", &[0, 0], Some(1), None),
         ("both", &[0, 1], None, None),

@@ -82,7 +82,8 @@ fn intake_briefs_requests_in_the_order_of_their_acceptance() {
 
 #[test]
 fn intake_takes_a_request_once() {
-    let moments: [(&str, fn(&mut Alone<Decode>), usize); 3] = [
+    type Moment = (&'static str, fn(&mut Alone<Decode>), usize);
+    let moments: [Moment; 3] = [
         ("while it waits", |_| {}, 1),
         ("while it is being briefed", |rank| drop(rank.turn()), 0),
         ("while it is in the table", |rank| drop(rank.round()), 0),

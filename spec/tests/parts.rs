@@ -43,7 +43,8 @@ fn take(parts: &mut Parts, steps: &[Step]) -> Vec<(Leg, WriteFact)> {
 
 #[test]
 fn parts_tell_what_follows_from_each() {
-    let table: [(&str, &[Step], &[(Leg, WriteFact)]); 19] = [
+    type Told = (&'static str, &'static [Step], &'static [(Leg, WriteFact)]);
+    let table: [Told; 19] = [
         ("tokens alone list nothing", &[Tokens(FIRST)], &[]),
         ("nor do they twice", &[Tokens(FIRST), Tokens(FIRST)], &[]),
         ("pages alone list nothing", &[Pages(FIRST)], &[]),

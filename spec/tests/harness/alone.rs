@@ -32,9 +32,6 @@ pub(crate) const DRAINED: usize = 20;
 pub(crate) const EOS: TokenId = TokenId(9);
 pub(crate) const ORDINARY: TokenId = TokenId(3);
 
-/// No leg here takes more.
-const MOST_FORWARDS: usize = 8;
-
 pub(crate) type Effects<R> = Vec<Effect<Entry, Local<<R as Role>::Effect>>>;
 
 pub(crate) fn configuration() -> GroupConfiguration {
@@ -129,10 +126,8 @@ impl<R: Role> Alone<R> {
 
     /// The device finishes all copies that are outstanding.
     pub(crate) fn copy(&mut self) {
-        for _ in 0..self.state().host.copies().len() {
-            let copy = self.machine.next_copy().map(|copy| copy.id);
-            self.fact(Fact::Copied(copy.expect("one that is outstanding")));
-        }
+        let copies: Vec<_> = self.state().host.copies().iter().map(|copy| copy.id).collect();
+        copies.into_iter().for_each(|copy| drop(self.fact(Fact::Copied(copy))));
     }
 
     pub(crate) fn state(&self) -> &State<R::Occupant> {
@@ -237,13 +232,11 @@ impl Alone<Prefill> {
         let leg = arrival.leg;
         self.start(arrival);
         let mut effects = Vec::new();
-        for _ in 0..MOST_FORWARDS {
-            if !self.state().flights.queue.is_empty() {
-                self.retire(ORDINARY);
-                effects.extend(self.round());
-            }
+        while !self.state().flights.queue.is_empty() {
+            self.retire(ORDINARY);
+            effects.extend(self.round());
+            assert_eq!(self.fault(), None);
         }
-        assert!(self.state().flights.queue.is_empty(), "a leg takes {MOST_FORWARDS} forwards at most");
         self.fact(Fact::Role((leg, WriteFact::Written)));
         self.round();
         effects
