@@ -251,8 +251,10 @@ const HOST_PAGES: u32 = 2;
 const LONG: [RequestKind; 2] =
     [RequestKind { prompt: 1, most: 4, stop_at: None }, RequestKind { prompt: 1, most: 3, stop_at: Some(1) }];
 
-/// (ranks, slots, pages, concern, tier)
-const PROOFS: [(u32, u32, u32, &Concern, Tier); 34] = [
+/// Ranks, slots and pages, what it is about, and when it is performed.
+type Proof = (u32, u32, u32, &'static Concern, Tier);
+
+const PROOFS: [Proof; 34] = [
     (2, 1, 3, &FAULTS, Tier::Quick),
     (3, 1, 3, &BREAKAGES, Tier::Pr),
     (2, 1, 4, &FAIR, Tier::Quick),
@@ -290,11 +292,10 @@ const PROOFS: [(u32, u32, u32, &Concern, Tier); 34] = [
 ];
 
 /// Three ranks with two slots, eight with one: too much for each pull request. The other loop would say the same again.
-const OF_THE_NIGHT: [(u32, u32, u32, &Concern, Tier); 2] =
-    [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
+const OF_THE_NIGHT: [Proof; 2] = [(3, 2, 4, &PLAIN, Tier::Nightly), (8, 1, 3, &PLAIN, Tier::Nightly)];
 
 /// In the loop that serves by default; the other would say the same again.
-const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 5] = [
+const OVERLAPPING: [Proof; 5] = [
     (2, 1, 3, &EVERYTHING, Tier::Nightly),
     (1, 2, 4, &HOSTED_ABORTS, Tier::Pr),
     (2, 2, 4, &SCARCE, Tier::Pr),
@@ -303,7 +304,7 @@ const OVERLAPPING: [(u32, u32, u32, &Concern, Tier); 5] = [
 ];
 
 /// Ranks of which those that do not lead are interchangeable, in the normal loop; the other would say the same again.
-const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
+const SYMMETRIC: [Proof; 4] = [
     (4, 2, 3, &SHORT_OUTPUTS, Tier::Pr),
     (4, 2, 3, &SHORT_ABORTS, Tier::Pr),
     (3, 2, 3, &ABORTS_HANDSHAKES, Tier::Nightly),
@@ -311,7 +312,7 @@ const SYMMETRIC: [(u32, u32, u32, &Concern, Tier); 4] = [
 ];
 
 /// The same with transfers that land in one step.
-const BUNDLED: [((u32, u32, u32, &Concern, Tier), Mode); 6] = [
+const BUNDLED: [(Proof, Mode); 6] = [
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Overlap),
     ((4, 2, 4, &PLAIN, Tier::Pr), Mode::Overlap),
@@ -321,11 +322,10 @@ const BUNDLED: [((u32, u32, u32, &Concern, Tier), Mode); 6] = [
 ];
 
 /// With all interleavings of the ranks, and outcomes that reach them one by one.
-const UNREDUCED: [(u32, u32, u32, &Concern, Tier); 2] =
-    [(3, 1, 3, &BRIEFLY, Tier::Pr), (2, 2, 3, &BRIEFLY, Tier::Nightly)];
+const UNREDUCED: [Proof; 2] = [(3, 1, 3, &BRIEFLY, Tier::Pr), (2, 2, 3, &BRIEFLY, Tier::Nightly)];
 
 /// Where votes that launches go with are reduced in the devices' queue.
-const IN_STREAM: [(u32, u32, u32, &Concern, Tier); 17] = [
+const IN_STREAM: [Proof; 17] = [
     (1, 2, 4, &SCARCE, Tier::Quick),
     (1, 2, 4, &PLAIN, Tier::Quick),
     (1, 2, 3, &ABORTS_TRANSFERS, Tier::Quick),
@@ -366,28 +366,25 @@ pub(super) fn proofs() -> Vec<Run> {
         .collect()
 }
 
-fn symmetric(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
+fn symmetric(proof: &Proof) -> Run {
     let setting = DecodeSetting { symmetric: true, ..setting_of(proof, Mode::Normal) };
     run_of(proof, setting, ("symmetric", "normal, ranks that do not lead interchangeable"))
 }
 
-fn bundled((proof, mode): &((u32, u32, u32, &Concern, Tier), Mode)) -> Run {
+fn bundled((proof, mode): &(Proof, Mode)) -> Run {
     let setting = DecodeSetting { symmetric: true, bundled: true, ..setting_of(proof, *mode) };
     let loops = mode.name();
     let told = format!("{loops}, ranks that do not lead interchangeable, transfers that land in one step");
     run_of(proof, setting, (name(&[loops, "bundled"]), &told))
 }
 
-fn unreduced(proof: &(u32, u32, u32, &Concern, Tier)) -> Run {
+fn unreduced(proof: &Proof) -> Run {
     let (interleaving, completion) = (Interleaving::Full, Completion::OneByOne);
     let setting = DecodeSetting { interleaving, completion, ..setting_of(proof, Mode::Normal) };
     run_of(proof, setting, ("unreduced", "normal, all interleavings, outcomes taken rank by rank"))
 }
 
-fn setting_of(
-    (size, slots, pages, concern, _): &(u32, u32, u32, &Concern, Tier),
-    mode: Mode,
-) -> DecodeSetting {
+fn setting_of((size, slots, pages, concern, _): &Proof, mode: Mode) -> DecodeSetting {
     let mut setting = DecodeSetting::new(*size, *slots, *pages, mode.overlaps());
     setting.vote(mode.votes());
     (concern.change)(&mut setting);
@@ -396,7 +393,7 @@ fn setting_of(
 
 /// The run of a proof in a setting; how the group goes round, by a name and for a person.
 fn run_of(
-    (size, slots, pages, concern, tier): &(u32, u32, u32, &Concern, Tier),
+    (size, slots, pages, concern, tier): &Proof,
     setting: DecodeSetting,
     (loops, told): (&str, &str),
 ) -> Run {
@@ -407,7 +404,7 @@ fn run_of(
     run.params(format!("ranks × slots {size} × {slots}, pages {pages}, {told}; {}", concern.told))
 }
 
-fn proved(proof: &(u32, u32, u32, &Concern, Tier), mode: Mode) -> Run {
+fn proved(proof: &Proof, mode: Mode) -> Run {
     let (size, .., tier) = proof;
     let run = run_of(proof, setting_of(proof, mode), (mode.name(), mode.name())).tier(tier_in(mode, *tier));
     // A class stands on what every commit checks again.
