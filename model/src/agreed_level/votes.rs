@@ -79,6 +79,9 @@ impl AgreedLevel {
         let mut ballot = Ballot::new(&setting.configuration, Epoch(0), Round(0), self.state.digest());
         (0..turn.retired).for_each(|_| ballot.retired(0));
         ballot.copied(turn.copied);
+        if turn.shutdown {
+            ballot.shutdown();
+        }
         for (((index, slot), ghost), choice) in self.state.enumerate().zip(&self.ghosts).zip(&turn.slots) {
             let arrives = |tenant: &&Tenant| {
                 tenant.phase == Phase::Transferring && choice.poll == KvPoll::Success && !choice.differs
