@@ -323,12 +323,10 @@ fn agreed_level_contains_four_ranks() {
 /// All that may break at once; and, since with these there are too many states, pauses and a group that leaves.
 #[test]
 fn agreed_level_contains_breakages_and_directions() {
-    const BREAKAGE: &[Breakage] =
-        &[Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
     for overlap in [false, true] {
         let mut setting = DecodeSetting { aborts: true, ..DecodeSetting::new(2, 1, 3, overlap) };
         setting.kinds.truncate(1);
-        let breaks = DecodeSetting { breakage: BREAKAGE, ..setting.clone() };
+        let breaks = DecodeSetting { breakage: Breakage::ALL, ..setting.clone() };
         let directed = DecodeSetting { pause: true, shutdown: true, ..setting };
         for setting in [breaks, directed] {
             let beyond = beyond_agreed_level::<Shipped>(&setting);

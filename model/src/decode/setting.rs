@@ -74,6 +74,11 @@ pub enum Breakage {
     Deadline,
 }
 
+impl Breakage {
+    /// All of it.
+    pub const ALL: &'static [Self] = &[Self::Handshake, Self::Transfer, Self::FirstToken, Self::Deadline];
+}
+
 /// Bounds and choices of a decode run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeSetting {

@@ -45,9 +45,8 @@ fn with_deadlines(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
 
 /// Everything that may break, pauses, and a group that leaves.
 fn directed(slots: u32, pages: u32, overlap: bool) -> DecodeSetting {
-    let breakage = &[Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
-    let mut setting =
-        DecodeSetting { breakage, pause: true, shutdown: true, ..with_faults(slots, pages, overlap) };
+    let all = DecodeSetting { breakage: Breakage::ALL, ..with_faults(slots, pages, overlap) };
+    let mut setting = DecodeSetting { pause: true, shutdown: true, ..all };
     setting.kinds.truncate(1);
     setting
 }
@@ -72,10 +71,12 @@ fn long(overlap: bool) -> DecodeSetting {
 fn params(setting: &DecodeSetting) -> String {
     let configuration = &setting.configuration;
     let loops = if configuration.flights > 1 { "overlap" } else { "normal" };
-    let faults = match (setting.aborts, setting.breaks(Breakage::Deadline)) {
-        (false, _) => "",
-        (true, true) => "; any request may be aborted or late",
-        (true, false) => "; any request may be aborted or fail",
+    let (late, fails) = (setting.breaks(Breakage::Deadline), setting.breaks(Breakage::Transfer));
+    let faults = match (setting.aborts, late, fails) {
+        (false, _, _) => "",
+        (true, true, true) => "; any request may be aborted or late, or fail in each way",
+        (true, true, false) => "; any request may be aborted or late",
+        (true, false, _) => "; any request may be aborted or fail",
     };
     let directed = if setting.pause { "; the group may be paused, and any rank ask it to leave" } else { "" };
     let words = if setting.words > 1 { "; two words may travel in one brief" } else { "" };

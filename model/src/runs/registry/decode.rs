@@ -204,7 +204,7 @@ const BREAKAGES: Concern = Concern {
     told: "any request may be aborted, any rank's handshake or transfer break, its first token be another than the last rank's, or its clock \
            pass a deadline, at any time",
     change: |setting| {
-        abort_and_break(setting, &ALL_BREAK);
+        abort_and_break(setting, Breakage::ALL);
         setting.kinds.truncate(1);
     },
 };
@@ -239,10 +239,6 @@ fn abort_and_break(setting: &mut DecodeSetting, breakage: &'static [Breakage]) {
     setting.breakage = breakage;
     setting.kinds = SHORT.to_vec();
 }
-
-/// All that may break.
-const ALL_BREAK: [Breakage; 4] =
-    [Breakage::Handshake, Breakage::Transfer, Breakage::FirstToken, Breakage::Deadline];
 
 /// Room for whatever gives its pages up.
 const HOST_PAGES: u32 = 2;
@@ -312,13 +308,12 @@ const SYMMETRIC: [Proof; 4] = [
 ];
 
 /// The same with transfers that land in one step.
-const BUNDLED: [(Proof, Mode); 6] = [
+const BUNDLED: [(Proof, Mode); 5] = [
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Normal),
     ((8, 2, 3, &SHORT_OUTPUTS, Tier::Nightly), Mode::Overlap),
     ((4, 2, 4, &PLAIN, Tier::Pr), Mode::Overlap),
     ((4, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
     ((8, 2, 4, &PLAIN, Tier::Nightly), Mode::Normal),
-    ((4, 3, 4, &BRIEFLY, Tier::Nightly), Mode::Normal),
 ];
 
 /// With all interleavings of the ranks, and outcomes that reach them one by one.
